@@ -1,0 +1,201 @@
+"""The wire forms of a backward graph and of a tape: columns of packed numbers, small tables of strings.
+
+The debuggee fills them, the socket and the snapshot carry them, `BackwardGraph` and `Tape` read them. Byte strings are
+native-endian int32 columns unless a field says otherwise. Nodes are numbered from 0 in the order of capture (not of execution),
+edges from 0 sorted by (source, slot).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradscope.model.tensors import TensorColumns
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The forward call that made a node: the innermost frame of the person's own code."""
+
+    file: str
+    """Absolute path, or `<string>` and the like as Python names it."""
+    line: int
+    function: str
+    """`co_qualname` where Python has it, else `co_name`."""
+    module: str = ""
+    """Path of the innermost nn.Module whose forward was running: `h.5.attn`; empty outside modules."""
+    module_type: str = ""
+    """Class name of that module: `Attention`."""
+    torch_function: str = ""
+    """The public torch function called: `torch.nn.functional.linear`, `Tensor.sin`."""
+    code: str = ""
+    """The statement at that line as the person wrote it, joined to one line: `b = x.sin()`."""
+    target: str = ""
+    """The name the statement assigns its result to, if it does to exactly one: `b`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A tensor that is differentiated."""
+
+    node: int
+    """Its grad_fn (an AccumulateGrad for a leaf); UNKNOWN when the tensor has no graph."""
+    input_nr: int
+    """Which of the node's gradient slots the seed goes to (the tensor's output_nr)."""
+    name: str
+    """The expression in the call: `loss`, `out[0]`; `root 0` when it cannot be told."""
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Where a pass ends: an AccumulateGrad's variable, or a tensor of `inputs=`; also parameters that no pass reaches."""
+
+    node: int
+    """UNKNOWN for a leaf that is not in the graph."""
+    input_nr: int
+    name: str
+    """Module path or variable name; `leaf 3` when nothing names it."""
+    aliases: tuple[str, ...]
+    """Its other names (tied weights have several owners)."""
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    kind: str
+    """`parameter`, `tensor` (any other leaf) or `input` (a non-leaf tensor of `inputs=`)."""
+    owner: str = ""
+    """Optimizer and parameter group: `SGD[0]`; empty when no optimizer holds it."""
+    requires_grad: bool = True
+    origin: int = UNKNOWN
+    """Index into `GraphColumns.origins` of the line that made it, where known."""
+
+
+@dataclass(slots=True)
+class GraphColumns:
+    """A backward graph. `len(op) / 4` nodes, `len(edge_source) / 4` edges."""
+
+    ops: list[str] = field(default_factory=list)
+    """Node names without the `torch::autograd::`: `AddBackward0`, `AccumulateGrad`."""
+    op: bytes = b""
+    """index into `ops`"""
+    sequence_nr: bytes = b""
+    """int64: torch's `_sequence_nr()`; -1 for AccumulateGrad, whose number is 2**64-1"""
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+    shape: bytes = b""
+    """index into `shapes`: shape of the gradient that arrives at the node's first slot; UNKNOWN if torch does not say"""
+    dtypes: list[str] = field(default_factory=list)
+    dtype: bytes = b""
+    origins: list[Origin] = field(default_factory=list)
+    origin: bytes = b""
+    """index into `origins`; UNKNOWN where the forward line is not known"""
+    occurrence: bytes = b""
+    """1 for the first node that its line and op made in this graph, in forward order, 2 for the next; 0 where unknown"""
+    edge_source: bytes = b""
+    edge_slot: bytes = b""
+    """slot of the source's next_functions"""
+    edge_target: bytes = b""
+    edge_input_nr: bytes = b""
+    """which gradient slot of the target the edge feeds"""
+    roots: list[Root] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
+    """those in the graph first, then those the pass cannot reach"""
+    foreign: dict[int, str] = field(default_factory=dict)
+    """node -> why its backward runs Python that is not torch's: `MyFunction (model.py:12)`, `hook clip (a.py:3)`"""
+    local: dict[int, LocalDerivative] = field(default_factory=dict)
+    """edge -> local derivative, for elementwise nodes with few elements"""
+    edge_roles: dict[int, str] = field(default_factory=dict)
+    """edge -> the forward argument it belongs to: `self`, `other`, `weight`"""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDerivative:
+    """The factor by which an elementwise node multiplies what arrives, element by element."""
+
+    values: tuple[float, ...]
+    text: str = ""
+    """`cos(x)`, where a short form is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The gradient given for a root."""
+
+    root: int
+    tensor: int
+    """Number in the tape's tensors."""
+    expression: str
+    """What was typed, or the argument in the script's call; empty for the implicit 1 of a scalar."""
+    given: bool
+    """False for the implicit 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception that ended a pass."""
+
+    node: int
+    """The node that was running; UNKNOWN when the engine does not tell."""
+    type: str
+    message: str
+    traceback: str
+    """As Python prints it, without gradscope's frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A place where the record is not what the engine handed on: never hidden."""
+
+    node: int
+    input_nr: int
+    what: str
+
+
+@dataclass(slots=True)
+class TapeColumns:
+    """The record of one pass."""
+
+    number: int = 1
+    """1 is the script's own call; each seed edit adds one."""
+    kind: str = "explored"
+    """`explored` or `committed`"""
+    root: int = UNKNOWN
+    """With `S`, the node whose tensor was seeded instead of the call's roots; else UNKNOWN."""
+    root_input_nr: int = 0
+    edited: bool = False
+    """True when a seed is not the script's own."""
+    seeds: list[Seed] = field(default_factory=list)
+    step_node: bytes = b""
+    """node of step 1, 2, …; a leaf's step stands where its last contribution was delivered"""
+    contribution_step: bytes = b""
+    """in delivery order: the step that delivered it; 0 for seeds"""
+    contribution_edge: bytes = b""
+    """the edge it came over; -1-r for the seed of root r"""
+    contribution_tensor: bytes = b""
+    """NO_TENSOR for an undefined gradient"""
+    contribution_so_far: bytes = b""
+    """the sum of the contributions to the same slot up to and with this one, added left to right in the gradient's dtype"""
+    arrival_step: bytes = b""
+    """sorted: one row for each step and gradient slot of its node"""
+    arrival_input_nr: bytes = b""
+    arrival_tensor: bytes = b""
+    """what the node's function was handed, after hooks; NO_TENSOR for undefined"""
+    tensors: TensorColumns = field(default_factory=TensorColumns)
+    leaf_before: bytes = b""
+    """for each leaf of the graph: tensor number of its `.grad` before the call, NO_TENSOR for None"""
+    leaf_after: bytes = b""
+    """for each leaf: its `.grad` after the call (before + total as AccumulateGrad adds them); NO_TENSOR for None"""
+    exact: str = "unchecked"
+    """`true`, `false` or `unchecked`"""
+    exact_reason: str = ""
+    mismatches: list[Mismatch] = field(default_factory=list)
+    hook_changed: list[int] = field(default_factory=list)
+    """steps whose arriving gradient a person's hook replaced or edited"""
+    failure: Failure | None = None
+    notes: list[str] = field(default_factory=list)
+    """what a person must know of this pass: foreign Python that ran once more, side effects noticed, what was not held"""
+    printed: str = ""
+    """what the script's own code wrote during the exploring pass"""
+    seconds: float = 0.0
