@@ -1,0 +1,37 @@
+"""The kinds of findings. Kinds may be added, never renamed: exports, `--fail-on` and `--break finding:KIND` rely on them."""
+
+from __future__ import annotations
+
+KINDS = (
+    "nonfinite-origin",
+    "nonfinite-forward",
+    "missing-gradient",
+    "cut",
+    "zero-gradient",
+    "vanishing",
+    "exploding",
+    "inplace-modified",
+    "silent-mutation",
+    "freed-graph",
+    "nonscalar-root",
+    "seed-mismatch",
+    "no-graph",
+    "stale-accumulation",
+    "partial-gradients",
+    "hook-changed",
+    "underflow",
+    "unowned-leaf",
+    "orphan-parameter",
+    "custom-function",
+    "broadcast",
+    "recompute-mismatch",
+    "growing-graph",
+    "not-exact",
+    "nonleaf-grad",
+    "step-without-gradient",
+    "outside-backward",
+    "shared-storage",
+    "stale-hook",
+    "sparse-gradient",
+    "reference-cycle",
+)
