@@ -1,0 +1,38 @@
+"""What all panes share: a top rule with number and title, and one way to be told what to draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.content import Content
+from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from gradscope.session.view import View
+
+
+class Pane(Widget, can_focus=True):
+    """A numbered part of the main screen.
+
+    A pane draws from the `View` it is shown and from nothing else; what the person does in it leaves as a message
+    (`gradscope.tui.messages`). `show` is called after every change of anything, so it compares with what it drew last and
+    does little when nothing of its own changed.
+    """
+
+    NUMBER: ClassVar[int] = 0
+    TITLE: ClassVar[str] = ""
+
+    def __init__(self, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._title: str | None = None
+        self.set_title(self.TITLE)
+
+    def set_title(self, title: str) -> None:
+        """Write the top rule: the pane's number and this text (no markup)."""
+        if title != self._title:
+            self._title = title
+            self.border_title = Content(f"{self.NUMBER} {title}" if title else f"{self.NUMBER}")  # type: ignore[assignment]
+
+    def show(self, view: View) -> None:
+        """Draw this state."""
+        raise NotImplementedError
