@@ -1,0 +1,82 @@
+"""Between a session's stops and the reports that exports write and snapshots hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gradscope.findings.finding import Finding
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.report import CallInfo, Commit, Site, StopReport, TensorData
+from gradscope.protocol.messages import Call, Committed, TensorBytes
+from gradscope.session.view import Stop
+
+Tensors = Mapping[tuple[int, int], TensorData]
+"""(number of the tape, number of the tensor in it) -> the tensor"""
+
+
+def report_of(stop: Stop, tensors: Tensors, sources: Mapping[str, list[str]]) -> StopReport[Finding]:
+    """A stop as exports want it, with the sources its graph speaks of."""
+    call = stop.call
+    wanted = files_of(stop.graph, call)
+    return StopReport(
+        call=CallInfo(
+            number=call.number,
+            kind=call.kind,
+            site=Site(call.file, call.line, call.function, call.code),
+            reason=stop.reason,
+            detail=stop.detail,
+            retain_graph=call.retain_graph,
+            create_graph=call.create_graph,
+            has_inputs=call.has_inputs,
+            thread=call.thread,
+        ),
+        graph=stop.graph,
+        tapes=tuple(stop.passes),
+        findings=tuple(stop.findings),
+        committed=_commit(stop.committed),
+        sources={file: "\n".join(sources[file]) + "\n" for file in wanted if file in sources},
+        tensors=dict(tensors),
+    )
+
+
+def stop_of(report: StopReport[Finding]) -> Stop:
+    """The stop that a snapshot holds."""
+    call, done = report.call, report.committed
+    return Stop(
+        call=Call(
+            call.number,
+            call.kind,
+            call.site.file,
+            call.site.line,
+            call.site.function,
+            call.site.code,
+            call.retain_graph,
+            call.create_graph,
+            call.has_inputs,
+            call.thread,
+        ),
+        reason=call.reason,
+        detail=call.detail,
+        graph=report.graph,
+        passes=list(report.tapes),
+        findings=list(report.findings),
+        committed=Committed(call.number, done.exact, done.reason, list(done.differing), done.error, done.edited)
+        if done
+        else None,
+    )
+
+
+def files_of(graph: BackwardGraph | None, call: Call) -> Iterable[str]:
+    """The files that a stop speaks of, that of the call first."""
+    origins = graph.columns.origins if graph is not None else []
+    return dict.fromkeys([call.file, *(origin.file for origin in origins)])
+
+
+def data_of(tensor: TensorBytes) -> TensorData:
+    return TensorData(tensor.dtype, tuple(tensor.shape), tensor.data)
+
+
+def _commit(committed: Committed | None) -> Commit | None:
+    if committed is None:
+        return None
+    return Commit(committed.exact, committed.reason, tuple(committed.differing), committed.error, committed.edited)

@@ -1,0 +1,295 @@
+"""Where a person stands in one recorded pass, and what each step key does there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gradscope.findings.finding import Finding
+from gradscope.model import moves, search
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.rows import Folds, Rows
+from gradscope.model.tape import Tape
+
+AT_END = "at the end: r resumes your script"
+AT_START = "at the start: n runs the first node"
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """What makes a node the same node in the graph of another call."""
+
+    label: str
+    file: str
+    line: int
+    occurrence: int
+
+    @classmethod
+    def of(cls, graph: BackwardGraph, node: int) -> Landmark:
+        origin = graph.origin(node)
+        file, line = (origin.file, origin.line) if origin else ("", 0)
+        return cls(graph.label(node), file, line, graph.occurrence(node))
+
+    def find(self, graph: BackwardGraph) -> int | None:
+        """The node that is this one in `graph`; without the occurrence the first of its line."""
+        near = None
+        for node in range(len(graph)):
+            other = Landmark.of(graph, node)
+            if other == self:
+                return node
+            if near is None and (other.label, other.file, other.line) == (self.label, self.file, self.line):
+                near = node
+        return near
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A node one edge away."""
+
+    node: int
+    label: str
+    norm: float
+    """of the contribution over that edge; nan if nothing went over it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One step of the chain rule along a path."""
+
+    node: int
+    label: str
+    arrived: float
+    """norm of what arrives at the node"""
+    gain: float
+    """norm of what it sends along the path, over `arrived`; nan at the end of the path"""
+    product: float
+    """of the gains so far"""
+
+
+class Walk:
+    """Playhead, selection, folds and visible rows over one graph and the pass that is shown.
+
+    The methods that act return what there is to say: empty when they did what the key says.
+    """
+
+    def __init__(self, graph: BackwardGraph, tape: Tape, screen_rows: int = 40) -> None:
+        self.graph = graph
+        self.tape = tape
+        self.against: Tape | None = None
+        self.folds: Folds = Folds.default(graph, tape, screen_rows)
+        self.rows: Rows = Rows.build(graph, tape, self.folds)
+        self.playhead = 0
+        self.selection = 0
+        self.search = ""
+        self.matches: tuple[int, ...] = ()
+
+    # ------------------------------------------------------------ step keys: playhead and selection together
+
+    def step(self, direction: int) -> str:
+        """To the end of the next visible row, or back to the end of the one before."""
+        if direction > 0:
+            if self.playhead >= self.tape.steps:
+                return AT_END
+            return self._stand(self.rows.last(self.rows.row_of_step(self.playhead + 1)))
+        if self.playhead <= 0:
+            return AT_START
+        return self._stand(self.rows.first(self.rows.row_of_step(self.playhead)) - 1)
+
+    def line(self, direction: int) -> str:
+        """To the next step that another line of the script made."""
+        return self._move(moves.next_line(self.graph, self.tape, self.playhead, backward=direction < 0), direction)
+
+    def module(self, direction: int) -> str:
+        """To the end of the module the playhead is in, or back to its start."""
+        return self._move(moves.end_of_module(self.graph, self.tape, self.playhead, backward=direction < 0), direction)
+
+    def run(self, direction: int, stops: Iterable[int]) -> str:
+        """To the next of `stops` (steps with a breakpoint), else to the end; backwards likewise."""
+        if self.playhead == (self.tape.steps if direction > 0 else 0):
+            return AT_END if direction > 0 else AT_START
+        target = moves.next_break(self.tape, self.playhead, sorted(stops), backward=direction < 0)
+        return self._stand(target)
+
+    def finding(self, direction: int, findings: Sequence[Finding]) -> str:
+        """To the step of the next finding that has a node in this pass."""
+        target = moves.next_finding(self.graph, self.tape, self.playhead, findings, backward=direction < 0)
+        if target is None or target == self.playhead:
+            return "no further finding" if direction > 0 else "no earlier finding"
+        return self._stand(target)
+
+    def to_step(self, step: int) -> str:
+        if not 0 <= step <= self.tape.steps:
+            self._stand(min(max(step, 0), self.tape.steps))
+            return f"there is no step {step}: this pass has {self.tape.steps}"
+        return self._stand(step)
+
+    def to_row(self, row: int) -> str:
+        """The playhead to the end of a visible row."""
+        return self._stand(max(0, self.rows.last(self._row(row))))
+
+    def to_node(self, node: int) -> str:
+        """The playhead just after a node has run."""
+        step = self.tape.step_of(node)
+        return self._stand(step) if step else f"{self.graph.label(node)} does not run in this pass"
+
+    # ------------------------------------------------------------ selection only
+
+    def select(self, row: int) -> str:
+        self.selection = self._row(row)
+        return ""
+
+    def select_playhead(self) -> str:
+        return self.select(self.rows.row_of_step(self.playhead))
+
+    def move(self, rows: int) -> str:
+        return self.select(self.selection + rows)
+
+    def select_node(self, node: int) -> str:
+        """Select a node's row, opening the folds around it."""
+        step = self.tape.step_of(node)
+        if not step:
+            return f"{self.graph.label(node)} does not run in this pass"
+        self._open(step)
+        return self.select(self.rows.row_of_step(step))
+
+    @property
+    def node(self) -> int | None:
+        """The node that the selection stands for; None on the seed's row."""
+        node = self.rows.node(self.selection)
+        return None if node < 0 else node
+
+    # ------------------------------------------------------------ folds
+
+    def fold(self, row: int, closed: bool | None) -> str:
+        """Close, open or (None) toggle a row."""
+        row = self._row(row)
+        key = self.rows.key(row)
+        if key is None:
+            return "nothing to fold here"
+        change = {None: self.folds.toggle, True: self.folds.close, False: self.folds.open}[closed]
+        self._rebuild(change(key))
+        return ""
+
+    # ------------------------------------------------------------ search
+
+    def set_search(self, text: str) -> str:
+        """Find rows; the selection goes to the first match at or below it."""
+        self.search, self.matches = text, ()
+        if not text:
+            return ""
+        self.matches = tuple(search.find(self.rows, self.graph, self.tape, text))
+        if not self.matches:
+            return f"no row matches {text}"
+        return self.select(next((row for row in self.matches if row >= self.selection), self.matches[0]))
+
+    def match(self, direction: int) -> str:
+        if not self.matches:
+            return f"no row matches {self.search}" if self.search else "nothing is searched for: / searches"
+        ahead = [row for row in self.matches if (row - self.selection) * direction > 0]
+        if ahead:
+            return self.select(ahead[0] if direction > 0 else ahead[-1])
+        self.select(self.matches[0] if direction > 0 else self.matches[-1])
+        return "search starts again at the top" if direction > 0 else "search starts again at the bottom"
+
+    # ------------------------------------------------------------ edges
+
+    def neighbours(self, toward_loss: bool) -> list[Choice]:
+        """The nodes one edge away from the selected one, largest contribution first."""
+        if self.node is None:
+            return []
+        graph, norms = self.graph, self._edge_norms()
+        edges = graph.in_edges(self.node) if toward_loss else graph.out_edges(self.node)
+        ends = graph.source if toward_loss else graph.target
+        best: dict[int, float] = {}
+        for edge in edges:
+            best[ends[edge]] = max(best.get(ends[edge], float("-inf")), norms.get(edge, float("-inf")))
+        choices = [Choice(n, graph.label(n), norm if norm >= 0 else float("nan")) for n, norm in best.items()]
+        return sorted(choices, key=lambda choice: (-best[choice.node], choice.node))
+
+    def factors(self) -> list[Factor]:
+        """Gains along the heaviest path from the root to the selected node, root first."""
+        if self.node is None:
+            return []
+        norms, path = self._edge_norms(), [self.node]
+        gains: dict[int, float] = {}
+        while (edge := max(self.graph.in_edges(path[-1]), key=lambda e: norms.get(e, -1.0), default=None)) is not None:
+            source = self.graph.source[edge]
+            arrived = self._arrived(source)
+            gains[source] = norms.get(edge, float("nan")) / arrived if arrived else float("nan")
+            path.append(source)
+        product, rows = 1.0, []
+        for node in reversed(path):
+            gain = gains.get(node, float("nan"))
+            product *= gain if node in gains else 1.0
+            rows.append(Factor(node, self.graph.label(node), self._arrived(node), gain, product))
+        return rows
+
+    # ------------------------------------------------------------ another pass, another call
+
+    def show(self, tape: Tape, against: Tape | None) -> None:
+        """Show another pass over the same graph; the playhead stays after the same node."""
+        node = self.tape.node_at(self.playhead) if self.playhead else None
+        same_order = tape.columns.step_node == self.tape.columns.step_node
+        at_end = self.playhead == self.tape.steps
+        selected = self.node
+        self.tape, self.against = tape, against
+        if same_order:
+            return
+        self._rebuild(self.folds, keep_selection=False)
+        step = 0 if node is None else tape.step_of(node)
+        self.playhead = tape.steps if at_end else step or min(self.playhead, tape.steps)
+        target = tape.step_of(selected) if selected is not None else 0
+        self.selection = self.rows.row_of_step(target or 0)
+
+    def align(self, other: Walk) -> None:
+        """Stand where the person stood in the call before: same folds, and the same node where this graph has it."""
+        self._rebuild(self.folds.like(other.folds), keep_selection=False)
+        if other.playhead == other.tape.steps:
+            self.playhead = self.tape.steps
+        elif other.playhead:
+            node = Landmark.of(other.graph, other.tape.node_at(other.playhead)).find(self.graph)
+            self.playhead = 0 if node is None else self.tape.step_of(node)
+        selected = None if other.node is None else Landmark.of(other.graph, other.node).find(self.graph)
+        self.selection = self.rows.row_of_step(self.tape.step_of(selected) if selected is not None else 0)
+
+    # ------------------------------------------------------------ inside
+
+    def _stand(self, step: int) -> str:
+        self.playhead = step
+        self.selection = self.rows.row_of_step(step)
+        return ""
+
+    def _move(self, step: int, direction: int) -> str:
+        if step == self.playhead:
+            return AT_END if direction > 0 else AT_START
+        return self._stand(step)
+
+    def _row(self, row: int) -> int:
+        return min(max(row, 0), len(self.rows) - 1)
+
+    def _open(self, step: int) -> None:
+        """Open folds until the step has a row of its own."""
+        while self.rows.folded(row := self.rows.row_of_step(step)):
+            key = self.rows.key(row)
+            if key is None:
+                return
+            self._rebuild(self.folds.open(key))
+
+    def _rebuild(self, folds: Folds, keep_selection: bool = True) -> None:
+        step = max(0, self.rows.first(self.selection)) if keep_selection else 0
+        self.folds = folds
+        self.rows = Rows.build(self.graph, self.tape, folds)
+        self.selection = self.rows.row_of_step(step)
+        if self.search:
+            self.matches = tuple(search.find(self.rows, self.graph, self.tape, self.search))
+
+    def _arrived(self, node: int) -> float:
+        """Norm over all slots of what arrives at a node."""
+        tensors = [tensor for _, tensor in self.tape.arrivals(node) if tensor >= 0]
+        return sum(self.tape.norm(tensor) ** 2 for tensor in tensors) ** 0.5 if tensors else float("nan")
+
+    def _edge_norms(self) -> dict[int, float]:
+        columns = self.tape.columns
+        edges = memoryview(columns.contribution_edge).cast("i")
+        tensors = memoryview(columns.contribution_tensor).cast("i")
+        return {edge: self.tape.norm(tensor) for edge, tensor in zip(edges, tensors, strict=True) if edge >= 0 and tensor >= 0}

@@ -1,0 +1,108 @@
+"""What the screen shows, as one frozen value: the session makes it, every pane draws from it, nothing else is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gradscope.findings.finding import Finding
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.rows import Rows
+from gradscope.model.tape import Tape
+from gradscope.protocol.messages import Call, Committed, LiveTensor
+
+
+class State(Enum):
+    """Where the session stands; the registry of actions says which keys live in each."""
+
+    STARTING = "starting"
+    """the process is up, torch is not imported or no backward call was met"""
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ENDED = "ended"
+    """the script is over; its stops stay browsable"""
+    CRASHED = "crashed"
+    """the script died of an uncaught exception or of a signal"""
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(slots=True)
+class Stop:
+    """One stop of the script, with everything recorded there. Only the session changes it."""
+
+    call: Call
+    reason: str
+    detail: str = ""
+    graph: BackwardGraph | None = None
+    passes: list[Tape] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    """of the whole stop, worst first: those of the debuggee and those computed here"""
+    live: list[LiveTensor] = field(default_factory=list)
+    committed: Committed | None = None
+    refusal: str = ""
+    """why nothing could be explored here, for the screen"""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the script ended."""
+
+    code: int
+    """as a shell reports it: 128+N for signal N"""
+    signal: int = 0
+    message: str = ""
+    """`RuntimeError: …`, `killed by signal 11 (SIGSEGV)`; empty for a clean end"""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The debuggee works on a request."""
+
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything the panes need. `rows`, `tape`, `graph` are None until something was recorded."""
+
+    state: State
+    script: str
+    """its path as typed"""
+    calls: int = 0
+    """backward calls met so far"""
+    where: tuple[str, int] = ("", 0)
+    """file and line of the last backward call met"""
+    stop: Stop | None = None
+    stop_number: int = 0
+    """1 for the oldest stop kept"""
+    stops: int = 0
+    graph: BackwardGraph | None = None
+    tape: Tape | None = None
+    against: Tape | None = None
+    """the pass that Δ columns compare with; None shows no Δ"""
+    rows: Rows | None = None
+    """visible rows: row 0 is the seed"""
+    playhead: int = 0
+    """after this step; 0 is the start"""
+    selection: int = 0
+    """a row of `rows`"""
+    findings: tuple[Finding, ...] = ()
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    """file -> its lines, as far as they have been read"""
+    watches: tuple[int, ...] = ()
+    """pinned nodes"""
+    breaks: tuple[str, ...] = ()
+    """conditions, in the order they were set"""
+    search: str = ""
+    matches: tuple[int, ...] = ()
+    """rows that match the search"""
+    playing: bool = False
+    edited: bool = False
+    """the pass shown has a seed that is not the script's own"""
+    busy: Busy | None = None
+    exit: Exit | None = None
+    notice: str = ""
+    """one line that the last action has to say: `at the end: r resumes your script`"""
