@@ -1,0 +1,105 @@
+"""Where each step key leads. Pure: playhead in, playhead out."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
+from gradscope.model.tape import Tape
+
+
+class Located(Protocol):
+    """What `next_finding` needs of a finding."""
+
+    @property
+    def node(self) -> int: ...
+
+
+def next_line(graph: BackwardGraph, tape: Tape, step: int, backward: bool = False) -> int:
+    """To the next step that another line of the script made, else to the end; back to the previous such step, else to the start.
+
+    Steps whose line is unknown (leaves, nodes of torch's own) belong to the line before them and are passed over.
+    """
+    here = line_at(graph, tape, step)
+    if backward:
+        for earlier in range(step - 1, 0, -1):
+            line = _line(graph, tape.step_node[earlier - 1])
+            if line is not None and line != here:
+                return earlier
+        return 0
+    for later in range(step + 1, tape.steps + 1):
+        line = _line(graph, tape.step_node[later - 1])
+        if line is not None and line != here:
+            return later
+    return tape.steps
+
+
+def line_at(graph: BackwardGraph, tape: Tape, step: int) -> tuple[str, int] | None:
+    """The line of the script that the playhead stands in: that of the last step which has one."""
+    for earlier in range(step, 0, -1):
+        line = _line(graph, tape.step_node[earlier - 1])
+        if line is not None:
+            return line
+    return None
+
+
+def end_of_module(graph: BackwardGraph, tape: Tape, step: int, backward: bool = False) -> int:
+    """To the last step of the module that the next step belongs to; back to before its first.
+
+    Forwards this is the module whose steps begin or go on after the playhead, so that the key leads on at a module's end too.
+    """
+    modules = _modules_of_steps(graph, tape)
+    if backward:
+        if step <= 0:
+            return 0
+        start = step
+        while start > 1 and modules[start - 2] == modules[step - 1]:
+            start -= 1
+        return start - 1
+    if step >= tape.steps:
+        return tape.steps
+    end = step + 1
+    while end < tape.steps and modules[end] == modules[step]:
+        end += 1
+    return end
+
+
+def next_finding(graph: BackwardGraph, tape: Tape, step: int, findings: Iterable[Located], backward: bool = False) -> int | None:
+    """To the step of the next finding whose node runs in this pass; None when there is none."""
+    steps = sorted({tape.step_of(finding.node) for finding in findings if 0 <= finding.node < len(graph)} - {0})
+    return _neighbour(steps, step, backward)
+
+
+def next_break(tape: Tape, step: int, stops: Sequence[int], backward: bool = False) -> int:
+    """To the next of the sorted steps, else to the end; backwards to the one before, else to the start."""
+    found = _neighbour(stops, step, backward)
+    return found if found is not None else 0 if backward else tape.steps
+
+
+def _neighbour(steps: Sequence[int], step: int, backward: bool) -> int | None:
+    if backward:
+        place = bisect_left(steps, step)
+        return steps[place - 1] if place else None
+    place = bisect_right(steps, step)
+    return steps[place] if place < len(steps) else None
+
+
+def _line(graph: BackwardGraph, node: int) -> tuple[str, int] | None:
+    index = graph.origin_index(node)
+    if index == UNKNOWN:
+        return None
+    origin = graph.columns.origins[index]
+    return origin.file, origin.line
+
+
+def _modules_of_steps(graph: BackwardGraph, tape: Tape) -> list[str]:
+    """By step - 1; a leaf counts to the step before it."""
+    modules, last = [], ""
+    for node in tape.step_node:
+        index = graph.origin_index(node)
+        last = last if index == UNKNOWN else graph.columns.origins[index].module
+        modules.append(last)
+    return modules

@@ -1,0 +1,103 @@
+"""What every gradient is once a given step has run: nothing yet, a partial sum, or complete."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
+from gradscope.model.tape import Contribution, Tape
+from gradscope.model.tensors import NO_TENSOR
+
+NodeState = Literal["run", "partial", "pending", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One gradient slot of a node at the playhead."""
+
+    node: int
+    input_nr: int
+    done: tuple[Contribution, ...]
+    """delivered by now, in delivery order; undefined ones count here though they add nothing"""
+    pending: tuple[int, ...]
+    """edges over which something is still to come in this pass, in the order in which it will"""
+    so_far: int
+    """the sum by now; NO_TENSOR while nothing defined was delivered"""
+    complete: bool
+    """nothing more is to come"""
+    total: int
+    """how many contributions there are in the whole pass"""
+
+
+def slot(graph: BackwardGraph, tape: Tape, step: int, node: int, input_nr: int = 0) -> Slot:
+    """The gradient that gathers at one slot, after `step`."""
+    indices = tape.indices_to(node, input_nr)
+    by_now = bisect_right(indices, step, key=tape.contribution_step.__getitem__)
+    done = tuple(tape.contribution(index) for index in indices[:by_now])
+    edges = [edge for edge in graph.in_edges(node) if graph.input_nr[edge] == input_nr]
+    pending = sorted(
+        (edge for edge in edges if tape.step_of(graph.source[edge]) > step),
+        key=lambda edge: (tape.step_of(graph.source[edge]), edge),
+    )
+    broken = tape.failure is not None and any(not tape.step_of(graph.source[edge]) for edge in edges)
+    return Slot(
+        node=node,
+        input_nr=input_nr,
+        done=done,
+        pending=tuple(pending),
+        so_far=sum_so_far(tape, step, node, input_nr),
+        complete=not pending and not broken,
+        total=len(done) + len(pending),
+    )
+
+
+def sum_so_far(tape: Tape, step: int, node: int, input_nr: int = 0) -> int:
+    """Tensor number of the partial sum at a slot after `step`; NO_TENSOR while nothing defined was delivered."""
+    indices = tape.indices_to(node, input_nr)
+    for place in range(bisect_right(indices, step, key=tape.contribution_step.__getitem__) - 1, -1, -1):
+        if tape.contribution_tensor[indices[place]] != NO_TENSOR:
+            return tape.contribution_so_far[indices[place]]
+    return NO_TENSOR
+
+
+def leaf_so_far(graph: BackwardGraph, tape: Tape, step: int, leaf: int) -> int:
+    """What this pass has brought to a leaf by now (without what `.grad` held before), as a tensor number.
+
+    Once the leaf's own step has run this is what arrived there, after hooks.
+    """
+    one = graph.leaves[leaf]
+    if one.node == UNKNOWN:
+        return NO_TENSOR
+    if state(graph, tape, step, one.node) == "run":
+        return tape.leaf_total(leaf)
+    return sum_so_far(tape, step, one.node, one.input_nr)
+
+
+def shown(graph: BackwardGraph, tape: Tape, step: int, node: int) -> int:
+    """The tensor that a node's row shows at the playhead: what arrived once it has run; for a leaf what has gathered by now."""
+    leaf = graph.leaf_at(node)
+    if leaf is not None:
+        return leaf_so_far(graph, tape, step, leaf)
+    at = tape.step_of(node)
+    return tape.arrived_at(at) if 0 < at <= step else NO_TENSOR
+
+
+def count_so_far(graph: BackwardGraph, tape: Tape, step: int, node: int, input_nr: int = 0) -> tuple[int, int]:
+    """How many contributions a slot has by now, and how many in the whole pass: `1 of 3`."""
+    indices = tape.indices_to(node, input_nr)
+    return bisect_right(indices, step, key=tape.contribution_step.__getitem__), len(indices)
+
+
+def state(graph: BackwardGraph, tape: Tape, step: int, node: int) -> NodeState:
+    """`run`; `partial` when something was delivered to a node that has not run; `pending`; `never` when this pass skips it."""
+    at = tape.step_of(node)
+    if not at:
+        return "never"
+    if at <= step:
+        return "run"
+    slots = {graph.input_nr[edge] for edge in graph.in_edges(node)} | {0}
+    slots.update(number for where, number in map(tape.seed_slot, range(len(tape.seeds))) if where == node)
+    return "partial" if any(count_so_far(graph, tape, step, node, number)[0] for number in slots) else "pending"

@@ -1,0 +1,283 @@
+"""The record of one pass, read from its columns: steps in engine order and every contribution that they delivered."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
+from gradscope.model.tensors import KNOWN_COUNTS, KNOWN_NORM, NO_TENSOR, Summary, TensorTable
+
+VANISHING_GAIN = 0.05
+"""A step whose gain ‖sent‖ / ‖arrived‖ is below this is flagged ↓."""
+EXPLODING_GAIN = 20.0
+"""Above this it is flagged ↑."""
+
+NAN, INF, ZERO, UNDEFINED, VANISHING, EXPLODING = "N", "I", "0", "⟂", "↓", "↑"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One gradient delivered over one edge, or the seed of a root."""
+
+    index: int
+    """its place in delivery order"""
+    step: int
+    """the step that delivered it; 0 for a seed"""
+    edge: int
+    """UNKNOWN for a seed"""
+    tensor: int
+    """NO_TENSOR for an undefined gradient"""
+    so_far: int
+    """the sum with it of all that was delivered to the same slot; NO_TENSOR while nothing defined was"""
+    source: int
+    """the node that delivered it; UNKNOWN for a seed"""
+    root: int
+    """the root that a seed is for, else UNKNOWN"""
+
+
+class Tape:
+    """Reads `TapeColumns` of a pass over `graph`. Steps count from 1; 0 is the start, where only the seeds are delivered."""
+
+    def __init__(self, columns: TapeColumns, graph: BackwardGraph) -> None:
+        self.columns = columns
+        self.graph = graph
+        self.tensors = TensorTable(columns.tensors)
+        self.step_node = memoryview(columns.step_node).cast("i")
+        """by step - 1"""
+        self.contribution_step = memoryview(columns.contribution_step).cast("i")
+        self.contribution_edge = memoryview(columns.contribution_edge).cast("i")
+        self.contribution_tensor = memoryview(columns.contribution_tensor).cast("i")
+        self.contribution_so_far = memoryview(columns.contribution_so_far).cast("i")
+        self.arrival_step = memoryview(columns.arrival_step).cast("i")
+        self.arrival_input_nr = memoryview(columns.arrival_input_nr).cast("i")
+        self.arrival_tensor = memoryview(columns.arrival_tensor).cast("i")
+        self._leaf_before = memoryview(columns.leaf_before).cast("i")
+        self._leaf_after = memoryview(columns.leaf_after).cast("i")
+        self._indices: dict[tuple[int, int], array[int]] = {}
+
+    @property
+    def number(self) -> int:
+        return self.columns.number
+
+    @property
+    def kind(self) -> str:
+        return self.columns.kind
+
+    @property
+    def edited(self) -> bool:
+        return self.columns.edited
+
+    @property
+    def seeds(self) -> list[Seed]:
+        return self.columns.seeds
+
+    @property
+    def exact(self) -> str:
+        return self.columns.exact
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.columns.failure
+
+    # ------------------------------------------------------------ steps
+
+    @property
+    def steps(self) -> int:
+        return len(self.step_node)
+
+    def node_at(self, step: int) -> int:
+        """The node that runs at a step, 1 ≤ step ≤ steps."""
+        if step < 1:
+            raise IndexError(f"step {step}: steps count from 1")
+        return self.step_node[step - 1]
+
+    def step_of(self, node: int) -> int:
+        """The step at which the node runs; 0 when it does not run in this pass."""
+        return self.step_by_node[node]
+
+    @cached_property
+    def step_by_node(self) -> array[int]:
+        """`step_of` as a column, for scans."""
+        steps = array("i", bytes(4 * len(self.graph)))
+        for step, node in enumerate(self.step_node, 1):
+            steps[node] = step
+        return steps
+
+    # ------------------------------------------------------------ contributions
+
+    def __len__(self) -> int:
+        """How many contributions were delivered, seeds included."""
+        return len(self.contribution_step)
+
+    def contribution(self, index: int) -> Contribution:
+        edge = self.contribution_edge[index]
+        return Contribution(
+            index=index,
+            step=self.contribution_step[index],
+            edge=edge if edge >= 0 else UNKNOWN,
+            tensor=self.contribution_tensor[index],
+            so_far=self.contribution_so_far[index],
+            source=self.graph.source[edge] if edge >= 0 else UNKNOWN,
+            root=UNKNOWN if edge >= 0 else -1 - edge,
+        )
+
+    def to(self, node: int, input_nr: int = 0) -> list[Contribution]:
+        """What is delivered to one gradient slot over the whole pass, seeds included, in delivery order."""
+        return [self.contribution(index) for index in self.indices_to(node, input_nr)]
+
+    def indices_to(self, node: int, input_nr: int = 0) -> array[int]:
+        """`to` as numbers of contributions: a weight used two thousand times has two thousand."""
+        key = (node, input_nr)
+        if key not in self._indices:
+            graph, of_edge = self.graph, self._contribution_of_edge
+            seeds = (index for index in self._seed_indices if self.seed_slot(-1 - self.contribution_edge[index]) == key)
+            edges = (edge for edge in graph.in_edges(node) if graph.input_nr[edge] == input_nr)
+            delivered = sorted(of_edge[edge] for edge in edges if of_edge[edge] != UNKNOWN)
+            self._indices[key] = array("i", [*seeds, *delivered])
+        return self._indices[key]
+
+    def sent_range(self, step: int) -> range:
+        """Numbers of the contributions that a step delivered; step 0 delivers the seeds."""
+        return range(bisect_left(self.contribution_step, step), bisect_right(self.contribution_step, step))
+
+    def sent_by(self, step: int) -> list[Contribution]:
+        """What a step delivered, in slot order."""
+        return sorted((self.contribution(index) for index in self.sent_range(step)), key=lambda one: (one.edge, one.index))
+
+    def contribution_of_edge(self, edge: int) -> Contribution | None:
+        """What came over an edge; None when the pass did not use it."""
+        index = self._contribution_of_edge[edge]
+        return None if index == UNKNOWN else self.contribution(index)
+
+    def seed_slot(self, root: int) -> tuple[int, int]:
+        """Node and gradient slot that the seed of a root goes to (another tensor's, when the pass was seeded there)."""
+        if self.columns.root != UNKNOWN:
+            return self.columns.root, self.columns.root_input_nr
+        return self.graph.roots[root].node, self.graph.roots[root].input_nr
+
+    @cached_property
+    def _contribution_of_edge(self) -> array[int]:
+        of_edge = array("i", [UNKNOWN]) * self.graph.edge_count
+        for index, edge in enumerate(self.contribution_edge):
+            if edge >= 0:
+                of_edge[edge] = index
+        return of_edge
+
+    @cached_property
+    def _seed_indices(self) -> list[int]:
+        return [index for index in self.sent_range(0) if self.contribution_edge[index] < 0]
+
+    # ------------------------------------------------------------ arrivals
+
+    def arrivals(self, node: int) -> list[tuple[int, int]]:
+        """What the node's function was handed, after hooks: (input_nr, tensor) by slot. Empty when it did not run."""
+        step = self.step_of(node)
+        if not step:
+            return []
+        rows = range(bisect_left(self.arrival_step, step), bisect_right(self.arrival_step, step))
+        return sorted((self.arrival_input_nr[row], self.arrival_tensor[row]) for row in rows)
+
+    def arrived(self, node: int, input_nr: int = 0) -> int:
+        """What arrived at one slot, or NO_TENSOR."""
+        for slot, tensor in self.arrivals(node):
+            if slot == input_nr:
+                return tensor
+        return NO_TENSOR
+
+    def arrived_at(self, step: int) -> int:
+        """The tensor that a row of this step shows: the first slot at which something defined arrived."""
+        row = bisect_left(self.arrival_step, step)
+        while row < len(self.arrival_step) and self.arrival_step[row] == step:
+            if self.arrival_tensor[row] != NO_TENSOR:
+                return self.arrival_tensor[row]
+            row += 1
+        return NO_TENSOR
+
+    def leaf_before(self, leaf: int) -> int:
+        """`.grad` before the call; NO_TENSOR for None and for leaves outside the graph."""
+        return self._leaf_before[leaf] if leaf < len(self._leaf_before) else NO_TENSOR
+
+    def leaf_after(self, leaf: int) -> int:
+        return self._leaf_after[leaf] if leaf < len(self._leaf_after) else NO_TENSOR
+
+    def leaf_total(self, leaf: int) -> int:
+        """What the whole pass brings to a leaf; NO_TENSOR when nothing defined does."""
+        one = self.graph.leaves[leaf]
+        if one.node == UNKNOWN:
+            return NO_TENSOR
+        for slot, tensor in self.arrivals(one.node):
+            if slot == one.input_nr:
+                return tensor
+        indices = self.indices_to(one.node, one.input_nr)
+        return self.contribution_so_far[indices[-1]] if indices else NO_TENSOR
+
+    # ------------------------------------------------------------ numbers
+
+    def summary(self, tensor: int) -> Summary:
+        return self.tensors.summary(tensor)
+
+    def norm(self, tensor: int) -> float:
+        """The 2-norm; NaN for NO_TENSOR and where torch refuses it."""
+        if tensor == NO_TENSOR or not self.tensors.known[tensor] & KNOWN_NORM:
+            return math.nan
+        return self.tensors.norm[tensor]
+
+    def has_nan(self, tensor: int) -> bool:
+        table = self.tensors
+        return tensor != NO_TENSOR and bool(table.known[tensor] & KNOWN_COUNTS) and table.nan[tensor] > 0
+
+    def has_inf(self, tensor: int) -> bool:
+        table = self.tensors
+        return tensor != NO_TENSOR and bool(table.known[tensor] & KNOWN_COUNTS) and table.inf[tensor] > 0
+
+    def is_zero(self, tensor: int) -> bool:
+        """Every element is 0 (an empty tensor is not zero)."""
+        table = self.tensors
+        if tensor == NO_TENSOR or not table.known[tensor] & KNOWN_COUNTS or not table.zero[tensor]:
+            return False
+        return table.zero[tensor] == table.numel(tensor)
+
+    def gain(self, step: int) -> float:
+        """‖sent‖ / ‖arrived‖, where sent is the largest contribution that goes on beyond the leaves, if one does, else to them.
+
+        NaN when it cannot be told: nothing arrives, or a norm is unknown or not finite.
+        """
+        came = math.hypot(*(self.norm(tensor) for _, tensor in self.arrivals(self.node_at(step)) if tensor != NO_TENSOR))
+        inner, outer = -1.0, -1.0
+        for index in self.sent_range(step):
+            norm = self.norm(self.contribution_tensor[index])
+            if self.graph.is_accumulate(self.graph.target[self.contribution_edge[index]]):
+                outer = max(outer, norm)
+            else:
+                inner = max(inner, norm)
+        sent = inner if inner >= 0 else outer
+        return sent / came if sent >= 0 and 0 < came < math.inf and sent < math.inf else math.nan
+
+    def flags(self, step: int) -> str:
+        """Letters for one row: of what arrives `N` NaN, `I` inf, `0` all zero, `⟂` undefined; of what the step does `↓` `↑`.
+
+        The arrows say that the step's `gain` lies below VANISHING_GAIN or above EXPLODING_GAIN.
+        """
+        slots: Sequence[int] = [tensor for _, tensor in self.arrivals(self.node_at(step))]
+        defined = [tensor for tensor in slots if tensor != NO_TENSOR]
+        letters = ""
+        if any(map(self.has_nan, defined)):
+            letters += NAN
+        if any(map(self.has_inf, defined)):
+            letters += INF
+        if defined and all(map(self.is_zero, defined)):
+            letters += ZERO
+        if slots and not defined:
+            letters += UNDEFINED
+        gain = self.gain(step)
+        if gain < VANISHING_GAIN:
+            letters += VANISHING
+        elif gain > EXPLODING_GAIN:
+            letters += EXPLODING
+        return letters
