@@ -1,0 +1,119 @@
+"""The top line: which script and backward call, and where the person stands in it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gradscope.tui import colours
+from gradscope.tui.glyphs import CHECK, CROSS
+from gradscope.tui.widgets.line import Line, fit
+
+if TYPE_CHECKING:
+    from gradscope.session.view import View
+
+
+class Header(Widget, can_focus=False):
+    """One line. When it is too narrow the call's text goes first; step, findings and pass never do."""
+
+    def __init__(self, script: str, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._script = script
+        self._call: tuple[str, str] = ("", "")
+        self._right, self._warns = "starting", False
+
+    def show(self, view: View) -> None:
+        shown = (os.path.basename(view.script) or view.script, call_texts(view), status(view), warns(view))
+        if shown != (self._script, self._call, self._right, self._warns):
+            self._script, self._call, self._right, self._warns = shown
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        right = self._right + " "
+        room = max(0, width - len(right) - 2)
+        script = fit(self._script, min(len(self._script), room))
+        call = next((text for text in (*self._call, "") if len(script) + 1 + len(text) < room), "")
+        line = Line().add(" ").add(script, colours.strong).add(f" {call}" if call else "", colours.muted)
+        line.to(width - len(right)).add(right, colours.strong_warning if self._warns else colours.strong_accent)
+        return line.strip(width).apply_style(self.rich_style)
+
+
+def call_texts(view: View) -> tuple[str, str]:
+    """The backward call in full, and short: `backward 1 J.backward(gradient=v) :14`, `backward 1 :14`."""
+    stop = view.stop
+    if stop is None:
+        return "", ""
+    call = stop.call
+    if call.kind == "none":
+        where = f"stopped at :{call.line}" if call.line else "at the script's end"
+        return where, where
+    name = f"{call.kind} {call.number}"
+    return f"{name} {call.code} :{call.line}", f"{name} :{call.line}"
+
+
+def status(view: View) -> str:
+    """The right half: step, findings, pass, exactness; or what is going on instead."""
+    parts = [_state(view)]
+    if view.tape is not None:
+        parts.append(f"step {view.playhead:,}/{view.tape.steps:,}")
+    if view.busy is not None:
+        parts.append(_busy(view))
+    parts += [_findings(view), _pass(view), _exact(view)]
+    return " · ".join(part for part in parts if part)
+
+
+def warns(view: View) -> bool:
+    """Whether the status line has something to worry about, said in words there too."""
+    failed = view.tape is not None and (view.tape.exact == "false" or view.tape.failure is not None)
+    return bool(view.findings) or view.edited or failed or view.state.value == "crashed"
+
+
+def _state(view: View) -> str:
+    match view.state.value:
+        case "starting":
+            return "starting"
+        case "running":
+            return f"running · backward calls {view.calls:,}"
+        case "crashed":
+            return "crashed"
+        case "ended":
+            return f"ended, exit {view.exit.code if view.exit else 0}"
+        case "snapshot":
+            return "snapshot"
+    return ""
+
+
+def _busy(view: View) -> str:
+    busy = view.busy
+    assert busy is not None
+    return f"{busy.what} {busy.done:,}/{busy.total:,}" if busy.total else f"{busy.what}…"
+
+
+def _findings(view: View) -> str:
+    count = len(view.findings)
+    if count == 0:
+        return "no findings" if view.tape is not None and not view.edited else ""
+    return f"{count} finding{'s' if count > 1 else ''} (a)"
+
+
+def _pass(view: View) -> str:
+    if view.stop is None or view.tape is None or (len(view.stop.passes) < 2 and not view.edited):
+        return ""
+    place = next((i for i, tape in enumerate(view.stop.passes, 1) if tape is view.tape), view.tape.number)
+    text = f"pass {place} of {len(view.stop.passes)}"
+    return f"{text}: SEED EDITED" if view.edited else text
+
+
+def _exact(view: View) -> str:
+    tape, committed = view.tape, view.stop.committed if view.stop else None
+    if tape is None:
+        return ""
+    if tape.failure is not None:
+        return "the pass failed"
+    if committed is not None and not view.edited:
+        return {"true": f"exact {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(committed.exact, "exact unchecked")
+    return {"true": f"sums {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(tape.exact, "sums unchecked")
