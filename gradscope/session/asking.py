@@ -11,8 +11,8 @@ from gradscope.protocol import messages as m
 Fetched = Callable[[m.TensorSlice | GradscopeError], None]
 """called once, with the slice or with why there is none"""
 
-Collected = Callable[[list[int]], None]
-"""called once everything has arrived, with the numbers of the tensors that could not be had"""
+Collected = Callable[[int], None]
+"""called once all that can be sent has come, with how many tensors could not be had"""
 
 
 class Asking:
@@ -22,7 +22,10 @@ class Asking:
         self._send = send
         self._numbers = itertools.count(1)
         self._slices: dict[int, Fetched] = {}
-        self._tensors: dict[int, Collected] = {}
+        self._collecting: dict[int, int] = {}
+        """request -> how many tensors it is for"""
+        self._missing = 0
+        self._collected: Collected = lambda missing: None
 
     def explore(self, seeds: list[m.SeedText], root: int, input_nr: int) -> int:
         number = next(self._numbers)
@@ -39,34 +42,39 @@ class Asking:
         self._slices[number] = done
         self._send(m.Fetch(number, tape, tensor, index))
 
-    def tensors(self, tape: int, tensors: list[int], done: Collected) -> None:
-        number = next(self._numbers)
-        self._tensors[number] = done
-        self._send(m.FetchTensors(number, tape, tensors))
+    def tensors(self, wanted: list[tuple[int, list[int]]], done: Collected) -> None:
+        """Ask for whole tensors of several tapes: (tape, its tensors)."""
+        self._missing, self._collected = 0, done
+        requests = [m.FetchTensors(next(self._numbers), tape, tensors) for tape, tensors in wanted]
+        self._collecting = {request.request: len(request.tensors) for request in requests}
+        for request in requests:
+            self._send(request)
 
     def sliced(self, report: m.TensorSlice) -> None:
         if done := self._slices.pop(report.request, None):
             done(report)
 
-    def collected(self, report: m.TensorsDone) -> None:
-        if done := self._tensors.pop(report.request, None):
-            done(list(report.missing))
+    def sent(self, request: int, missing: int) -> None:
+        """A `FetchTensors` is answered; `missing` of its tensors did not come."""
+        if self._collecting.pop(request, None) is not None:
+            self._missing += missing
+            if not self._collecting:
+                self._collected(self._missing)
 
     def refused(self, request: int, error: GradscopeError) -> bool:
         """Tell who asked; False when nobody waits for that number."""
-        if slice_done := self._slices.pop(request, None):
-            slice_done(error)
+        if done := self._slices.pop(request, None):
+            done(error)
             return True
-        if tensors_done := self._tensors.pop(request, None):
-            tensors_done([])
-            return False
+        if request in self._collecting:
+            self.sent(request, self._collecting[request])
+            return True
         return False
 
     def give_up(self, error: GradscopeError) -> None:
         """The other side is gone or runs on: nothing that was asked for will come."""
-        slices, tensors = self._slices, self._tensors
-        self._slices, self._tensors = {}, {}
+        slices, self._slices = self._slices, {}
         for done in slices.values():
             done(error)
-        for finished in tensors.values():
-            finished([])
+        for request, count in list(self._collecting.items()):
+            self.sent(request, count)

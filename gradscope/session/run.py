@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from gradscope.errors import GradscopeError
 from gradscope.findings import diagnose
 from gradscope.findings.finding import SEVERITIES, Finding
@@ -35,6 +37,14 @@ class Visit:
     """(tape, tensor) -> what was sent for an export"""
     last: int = 0
     """number of the pass that the debuggee ran last: the one whose seeds an edited resume uses"""
+    asked: dict[int, list[str]] = field(default_factory=dict)
+    """request -> the seeds it asked for"""
+    texts: dict[int, list[str]] = field(default_factory=dict)
+    """number of a pass -> the seeds that were typed for it, one a root"""
+
+    def texts_of(self, tape: Tape) -> list[str]:
+        """The seeds that would make this pass again; empty ones are the script's own."""
+        return list(self.texts.get(tape.number, [""] * len(tape.seeds)))
 
 
 class Run:
@@ -66,11 +76,14 @@ class Run:
         self._calls = 0
         self._where = ("", 0)
         self._breaks = list(self.configure.breaks)
-        self._watches: list[Landmark] = []
+        self._watches: tuple[Landmark, ...] = ()
         self._outside: list[Finding] = []
         self._busy: Busy | None = None
         self._exit: Exit | None = None
         self._interrupts = 0
+        self._greeted = self._gone = False
+        self._resolved: tuple[object, object, tuple[int, ...]] = (None, None, ())
+        self._sorted: tuple[object, object, tuple[Finding, ...]] = (None, None, ())
         self._asking = Asking(lambda request: self.send(request))
         self._sources = Sources(lambda file: self._ask_live(m.ReadSource(file)))
         self._sources.want([script])
@@ -79,48 +92,55 @@ class Run:
 
     def handle(self, report: m.Report) -> None:
         """Take one report of the debuggee."""
-        self._interrupts = 0
         match report:
             case m.Hello():
-                self._python = report.python
-                self.send(self.configure)
+                self._greeted, self._python = True, report.python
+                self.send(msgspec.structs.replace(self.configure, breaks=list(self._breaks)))
             case m.TorchImported():
                 self._torch = report.version
             case m.CallPassed():
-                self._passed(report.calls, report.file, report.line)
-            case m.Stopped():
-                self._stopped(report)
+                self._begins(report.calls, report.file, report.line)
             case m.Progress():
                 self._busy = Busy(report.what, report.done, report.total)
             case m.TensorSlice():
                 self._asking.sliced(report)
-            case m.TensorsDone():
-                self._busy = None
-                self._asking.collected(report)
             case m.Source():
                 self._sources.add({report.file: report.text})
-            case m.Refused():
-                self._refused(report)
-            case m.Resumed():
-                self._resumed()
             case m.Diagnosed():
                 self._diagnosed(report.findings)
-            case m.Died():
-                self._died(report)
-            case m.Ending():
-                self._calls = report.calls
-                self._resumed()
             case _:
-                self._of_stop(report)
+                self._interrupts = 0  # something came of it
+                self._turn(report)
 
     def exited(self, returncode: int) -> None:
         """The process is gone; `returncode` as subprocess gives it (negative for a signal)."""
         died = self._exit or Exit(0)
-        number = -returncode if returncode < 0 else 0
+        number = max(0, -returncode)
         message = died.message or (f"killed by signal {number} ({_signal_name(number)})" if number else "")
         self._exit = Exit(128 + number if number else returncode, number, message, died.traceback)
-        self.state = State.CRASHED if number or died.traceback else State.ENDED
+        self._gone = True
+        self.state = State.CRASHED if message else State.ENDED
         self._end_of_requests("the script is over")
+
+    def _turn(self, report: m.Report) -> None:
+        """What changes where the script stands."""
+        match report:
+            case m.Stopped():
+                self._stopped(report)
+            case m.Resumed():
+                self._runs_on()
+            case m.Refused():
+                self._refused(report)
+            case m.TensorsDone():
+                self._busy = None
+                self._asking.sent(report.request, len(report.missing))
+            case m.Died():
+                self._died(report)
+            case m.Ending():
+                self._calls = max(report.calls, self._calls)
+                self._runs_on()
+            case _:
+                self._of_stop(report)
 
     def _of_stop(self, report: m.Report) -> None:
         """What belongs to the newest stop."""
@@ -143,18 +163,19 @@ class Run:
                     if other.stop.call.number == report.call:
                         other.stop.committed = report
 
-    def _passed(self, calls: int, file: str, line: int) -> None:
+    def _begins(self, calls: int, file: str, line: int) -> None:
+        """The script has come to a backward call."""
         self._calls, self._where = max(calls, self._calls), (file, line)
-        if self.state in (State.STARTING, State.STOPPED):
+        if self.state is State.STARTING:
             self.state = State.RUNNING
         self._sources.want([file])
 
     def _stopped(self, report: m.Stopped) -> None:
         call = report.call
-        self._passed(call.number, call.file, call.line)
-        if report.reason != "recorded":
-            self.state = State.STOPPED
-        self._busy = Busy("recording the backward pass")
+        self._begins(call.number, call.file, call.line)
+        if report.reason != "recorded" and not self._gone:
+            self.state, self.notice = State.STOPPED, ""
+        self._busy = Busy("recording the backward pass") if report.reason in ("call", "breakpoint") else None
         stop = Stop(call, report.reason, report.detail)
         stop.findings = worst_first(report.findings)
         if len(self._visits) == STOPS_KEPT:
@@ -170,12 +191,14 @@ class Run:
         first = not stop.passes
         stop.passes = seeding.keep([p for p in stop.passes if p.number != tape.number], tape)
         visit.last = tape.number
+        if report.request in visit.asked:
+            visit.texts[tape.number] = visit.asked.pop(report.request)
         found = list(report.findings)
         if first:
             found += diagnose(stop.graph, tape)
             self._begin_walk(visit, tape)
         else:
-            self.show_tape(tape)
+            self._show_tape(visit, tape)
         stop.findings = worst_first([*stop.findings, *found], call=stop.call.number)
 
     def _begin_walk(self, visit: Visit, tape: Tape) -> None:
@@ -186,11 +209,10 @@ class Run:
         if before is not None:
             visit.walk.align(before)
 
-    def show_tape(self, tape: Tape) -> None:
-        """Show a pass of the current stop, compared with pass 1."""
-        visit = self._here
-        if visit is not None and visit.walk is not None:
-            first = visit.stop.passes[0]
+    def _show_tape(self, visit: Visit, tape: Tape) -> None:
+        """Show a pass, compared with pass 1."""
+        first = visit.stop.passes[0]
+        if visit.walk is not None:
             visit.walk.show(tape, None if tape is first else first)
 
     def _refused(self, report: m.Refused) -> None:
@@ -204,7 +226,7 @@ class Run:
         elif not self._asking.refused(report.request, error):
             self.on_error(error)
 
-    def _resumed(self) -> None:
+    def _runs_on(self) -> None:
         if self.state in (State.STOPPED, State.STARTING):
             self.state = State.RUNNING
         self._end_of_requests("the script runs on")
@@ -223,7 +245,8 @@ class Run:
 
     def _died(self, report: m.Died) -> None:
         message = f"{report.type}: {report.message}" if report.message else report.type
-        self._exit = Exit(1, 0, message, report.traceback)
+        known = self._exit or Exit(1)
+        self._exit = Exit(known.code, known.signal, message, report.traceback)
         self.state = State.CRASHED
         self._sources.want([report.file])
         self._end_of_requests("the script has crashed")
@@ -235,6 +258,10 @@ class Run:
         return self._visits[self._at] if self._visits else None
 
     @property
+    def _walk(self) -> Walk | None:
+        return self._here.walk if self._here else None
+
+    @property
     def at_newest(self) -> bool:
         return self._at == len(self._visits) - 1
 
@@ -244,10 +271,13 @@ class Run:
         return self.state is State.STOPPED and self.at_newest
 
     @property
-    def findings(self) -> list[Finding]:
-        """Those of the stop shown and those from outside any pass, worst first."""
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of the stop shown and those from outside any pass, worst first; the same tuple until one is added."""
         here = self._here
-        return worst_first([*(here.stop.findings if here else ()), *self._outside])
+        of_stop = here.stop.findings if here else None
+        if self._sorted[0] is not of_stop or self._sorted[1] is not self._outside:
+            self._sorted = (of_stop, self._outside, tuple(worst_first([*(of_stop or ()), *self._outside])))
+        return self._sorted[2]
 
     def view(self) -> View:
         """Everything the screen shows now."""
@@ -262,7 +292,7 @@ class Run:
             stop_number=self._at + 1,
             stops=len(self._visits),
             graph=visit.stop.graph if visit else None,
-            findings=tuple(self.findings),
+            findings=self.findings,
             sources=self._sources.lines,
             breaks=tuple(self._breaks),
             playing=self.playing,
@@ -273,7 +303,6 @@ class Run:
         return view if walk is None else self._with_walk(view, walk)
 
     def _with_walk(self, view: View, walk: Walk) -> View:
-        watches = (landmark.find(walk.graph) for landmark in self._watches)
         return replace(
             view,
             tape=walk.tape,
@@ -281,7 +310,7 @@ class Run:
             rows=walk.rows,
             playhead=walk.playhead,
             selection=walk.selection,
-            watches=tuple(node for node in watches if node is not None),
+            watches=self._watched(walk.graph),
             search=walk.search,
             matches=walk.matches,
             edited=walk.tape.edited,
@@ -293,6 +322,13 @@ class Run:
         return RunReport(self.script, self.arguments, self._python, self._torch, tuple(stops), tuple(self._outside))
 
     # ------------------------------------------------------------ inside
+
+    def _watched(self, graph: BackwardGraph) -> tuple[int, ...]:
+        """The nodes of this graph that are pinned."""
+        if self._resolved[0] is not graph or self._resolved[1] is not self._watches:
+            found = (landmark.find(graph) for landmark in self._watches)
+            self._resolved = (graph, self._watches, tuple(node for node in found if node is not None))
+        return self._resolved[2]
 
     def _ask_live(self, request: m.Request) -> None:
         if self.live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,10 @@ from gradscope.model import moves, search
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.tape import Tape
+from gradscope.model.tensors import NO_TENSOR
+
+UNUSED = -1.0
+"""in place of a norm: nothing went over the edge"""
 
 AT_END = "at the end: r resumes your script"
 AT_START = "at the start: n runs the first node"
@@ -19,6 +24,8 @@ AT_START = "at the start: n runs the first node"
 class Landmark:
     """What makes a node the same node in the graph of another call."""
 
+    node: int
+    """its number: calls that build the same graph number it alike"""
     label: str
     file: str
     line: int
@@ -28,18 +35,23 @@ class Landmark:
     def of(cls, graph: BackwardGraph, node: int) -> Landmark:
         origin = graph.origin(node)
         file, line = (origin.file, origin.line) if origin else ("", 0)
-        return cls(graph.label(node), file, line, graph.occurrence(node))
+        return cls(node, graph.label(node), file, line, graph.occurrence(node))
 
     def find(self, graph: BackwardGraph) -> int | None:
-        """The node that is this one in `graph`; without the occurrence the first of its line."""
-        near = None
-        for node in range(len(graph)):
-            other = Landmark.of(graph, node)
-            if other == self:
-                return node
-            if near is None and (other.label, other.file, other.line) == (self.label, self.file, self.line):
-                near = node
-        return near
+        """The node that is this one in `graph`; where its line made fewer, the first of them."""
+        if self.node < len(graph) and Landmark.of(graph, self.node) == self:
+            return self.node
+        for leaf in graph.reached:
+            if graph.label(leaf.node) == self.label:
+                return leaf.node
+        origins = {i for i, o in enumerate(graph.columns.origins) if (o.file, o.line) == (self.file, self.line)}
+        first = None
+        for node in range(len(graph)) if origins else ():
+            if graph.origin_index(node) in origins and graph.label(node) == self.label:
+                if graph.occurrence(node) == self.occurrence:
+                    return node
+                first = node if first is None else first
+        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,31 +209,32 @@ class Walk:
         """The nodes one edge away from the selected one, largest contribution first."""
         if self.node is None:
             return []
-        graph, norms = self.graph, self._edge_norms()
+        graph = self.graph
         edges = graph.in_edges(self.node) if toward_loss else graph.out_edges(self.node)
         ends = graph.source if toward_loss else graph.target
-        best: dict[int, float] = {}
+        largest: dict[int, float] = {}
         for edge in edges:
-            best[ends[edge]] = max(best.get(ends[edge], float("-inf")), norms.get(edge, float("-inf")))
-        choices = [Choice(n, graph.label(n), norm if norm >= 0 else float("nan")) for n, norm in best.items()]
-        return sorted(choices, key=lambda choice: (-best[choice.node], choice.node))
+            largest[ends[edge]] = max(largest.get(ends[edge], UNUSED), self._over(edge))
+        order = sorted(largest, key=lambda node: (-largest[node], node))
+        return [Choice(n, graph.label(n), largest[n] if largest[n] >= 0 else math.nan) for n in order]
 
     def factors(self) -> list[Factor]:
         """Gains along the heaviest path from the root to the selected node, root first."""
         if self.node is None:
             return []
-        norms, path = self._edge_norms(), [self.node]
-        gains: dict[int, float] = {}
-        while (edge := max(self.graph.in_edges(path[-1]), key=lambda e: norms.get(e, -1.0), default=None)) is not None:
-            source = self.graph.source[edge]
-            arrived = self._arrived(source)
-            gains[source] = norms.get(edge, float("nan")) / arrived if arrived else float("nan")
-            path.append(source)
+        path, sent = [self.node], {}
+        while edges := self.graph.in_edges(path[-1]):
+            edge = max(edges, key=self._over)
+            if self._over(edge) == UNUSED:
+                break  # a root from here on: nothing else brought a gradient
+            path.append(self.graph.source[edge])
+            sent[path[-1]] = self._over(edge)
         product, rows = 1.0, []
         for node in reversed(path):
-            gain = gains.get(node, float("nan"))
-            product *= gain if node in gains else 1.0
-            rows.append(Factor(node, self.graph.label(node), self._arrived(node), gain, product))
+            arrived = self._arrived(node)
+            gain = sent[node] / arrived if node in sent and arrived else math.nan
+            product *= gain if node in sent else 1.0
+            rows.append(Factor(node, self.graph.label(node), arrived, gain, product))
         return rows
 
     # ------------------------------------------------------------ another pass, another call
@@ -285,11 +298,13 @@ class Walk:
 
     def _arrived(self, node: int) -> float:
         """Norm over all slots of what arrives at a node."""
-        tensors = [tensor for _, tensor in self.tape.arrivals(node) if tensor >= 0]
-        return sum(self.tape.norm(tensor) ** 2 for tensor in tensors) ** 0.5 if tensors else float("nan")
+        tensors = [tensor for _, tensor in self.tape.arrivals(node) if tensor != NO_TENSOR]
+        return math.hypot(*map(self.tape.norm, tensors)) if tensors else math.nan
 
-    def _edge_norms(self) -> dict[int, float]:
-        columns = self.tape.columns
-        edges = memoryview(columns.contribution_edge).cast("i")
-        tensors = memoryview(columns.contribution_tensor).cast("i")
-        return {edge: self.tape.norm(tensor) for edge, tensor in zip(edges, tensors, strict=True) if edge >= 0 and tensor >= 0}
+    def _over(self, edge: int) -> float:
+        """Norm of what went over an edge; NaN counts as the largest of all, since that is what one looks for."""
+        sent = self.tape.contribution_of_edge(edge)
+        if sent is None or sent.tensor == NO_TENSOR:
+            return UNUSED
+        norm = self.tape.norm(sent.tensor)
+        return math.inf if math.isnan(norm) else norm

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    import pyte
+    from pyte import ByteStream
+    from pyte.screens import Char
 
 SCROLLBACK = 10_000
 """lines kept above the screen"""
@@ -88,7 +89,9 @@ class Terminal:
     """
 
     def __init__(self, rows: int = 24, columns: int = 80) -> None:
-        import pyte  # 20 ms that the first paint does not wait for
+        from pyte import ByteStream
+
+        from gradscope.session.screen import Screen
 
         self.log = Log()
         self.reply: Callable[[bytes], None] = lambda data: None
@@ -97,11 +100,9 @@ class Terminal:
         """changes when the picture does"""
         self._history: deque[Line] = deque(maxlen=SCROLLBACK)
         self._backlog = bytearray()
-        self._screen = pyte.Screen(columns, rows)
-        self._screen.write_process_input = lambda text: self.reply(text.encode())
-        self._index = self._screen.index
-        self._screen.index = self._scroll
-        self._stream = pyte.ByteStream(self._screen)
+        self._screen = Screen(columns, rows, lambda: self._keep(0), lambda data: self.reply(data))
+        self._new_stream: Callable[[], ByteStream] = lambda: ByteStream(self._screen)
+        self._stream = self._new_stream()
 
     # ------------------------------------------------------------ in
 
@@ -135,19 +136,12 @@ class Terminal:
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the screen another size; lines that no longer fit go up into the scrollback, none is lost."""
-        screen = self._screen
         for _ in range(max(0, self._used_rows - rows)):
             self._keep(0)
-            for y in range(screen.lines - 1):
-                screen.buffer[y] = screen.buffer[y + 1]
-            screen.buffer.pop(screen.lines - 1, None)
-            screen.cursor.y -= 1
-        if rows < screen.lines:
-            # pyte drops from the top, where our lines are: the blank ones at the bottom go instead
-            for y in range(rows, screen.lines):
-                screen.buffer.pop(y, None)
-            screen.lines = rows
-        screen.resize(rows, columns)
+            self._screen.drop_top()
+        if rows < self._screen.lines:
+            self._screen.drop_bottom(rows)
+        self._screen.resize(rows, columns)
         self.version += 1
 
     # ------------------------------------------------------------ out
@@ -176,22 +170,11 @@ class Terminal:
     # ------------------------------------------------------------ inside
 
     def _interpret(self, chunk: bytes) -> None:
-        import pyte
-
         self.version += 1
         try:
             self._stream.feed(chunk)
         except Exception:  # pyte trips over some rare sequences; a script may write any bytes, the rest must still be shown
-            self._stream = pyte.ByteStream(self._screen)
-
-    def _scroll(self) -> None:
-        """In place of pyte's `index`: what leaves the screen at its top goes into the scrollback."""
-        screen = self._screen
-        margins = screen.margins
-        bottom = margins.bottom if margins else screen.lines - 1
-        if screen.cursor.y == bottom and (margins is None or margins.top == 0):
-            self._keep(0)
-        self._index()
+            self._stream = self._new_stream()
 
     def _keep(self, row: int) -> None:
         self._history.append(self._pieces(row))
@@ -205,13 +188,13 @@ class Terminal:
         line = self._screen.buffer.get(row)
         if not line:
             return ()
-        chars = [line[x] if x in line else self._screen.default_char for x in range(max(line) + 1)]
+        chars = [line.get(x, self._screen.default_char) for x in range(max(line) + 1)]
         while chars and chars[-1].data == " " and chars[-1].bg == "default" and not chars[-1].reverse:
             chars.pop()
         return tuple(("".join(char.data for char in run), style) for style, run in groupby(chars, _style))
 
 
-def _style(char: pyte.screens.Char) -> Style:
+def _style(char: Char) -> Style:
     marked = char.fg == _MARKED
     fg = "default" if marked else char.fg
     return Style(fg, char.bg, char.bold, char.italics, char.underscore, char.strikethrough, char.reverse, marked)
