@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from textual.message import Message
+from textual.message_pump import MessagePump
 
 # ---------------------------------------------------------------- the tape and the graph
 
@@ -109,6 +110,8 @@ class FetchWanted(Message):
     tensor: int
     index: tuple[tuple[int, int, int], ...]
     """(start, stop, step) for each dimension"""
+    asker: MessagePump | None = None
+    """who hears the answer; the screen on top where it is None"""
 
 
 @dataclass

@@ -1,0 +1,163 @@
+"""Pane 3: the selected node."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Static
+
+from gradscope.model.tensors import NO_TENSOR
+from gradscope.session.view import View
+from gradscope.tui.messages import FetchWanted, TensorFetched
+from gradscope.tui.pane import Pane
+from gradscope.tui.widgets import node_page, slice_grid
+from gradscope.tui.widgets.slice_grid import Slice
+from gradscope.tui.widgets.tabs import TabBar
+
+TABS = (("step", "Step"),)
+
+PATIENCE = 0.06
+"""Seconds a selection must rest before the values of a big tensor are asked for: keys held down ask for nothing."""
+
+SLICES_KEPT = 64
+
+
+class Page(VerticalScroll, can_focus=False):
+    """The text of a tab, scrolling when it is long."""
+
+    DEFAULT_CSS = """
+    Page { height: 1fr; scrollbar-size-vertical: 1; }
+    Page Static { width: 1fr; height: auto; text-wrap: nowrap; text-overflow: clip; }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Static()
+
+    def write(self, lines: list[Content]) -> None:
+        self.query_one(Static).update(Content("\n").join(lines))
+
+
+class NodePane(Pane):
+    """Shows the selection: what arrives, what it sends, how far the targets are."""
+
+    NUMBER = 3
+    TITLE = "Node"
+
+    BINDINGS: ClassVar = [
+        Binding("pagedown", "turn(1)", show=False),
+        Binding("pageup", "turn(-1)", show=False),
+    ]
+
+    def __init__(self, id: str | None = "node", classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._view: View | None = None
+        self._drawn: tuple[object, ...] = ()
+        self._slices: dict[tuple[int, int], Slice | str] = {}
+        """(pass, tensor) -> its corner, or why there is none"""
+        self._wanted: dict[int, int] = {}
+        """tensor asked for -> pass"""
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TabBar(TABS)
+        yield Page()
+
+    # ------------------------------------------------------------ what the app calls
+
+    def show(self, view: View) -> None:
+        self._view = view
+        state = (view.rows, view.selection, view.tape, view.against, view.playhead, view.state, view.stop and view.stop.refusal)
+        if state != self._drawn:
+            if state[:2] != self._drawn[:2]:
+                self.query_one(Page).scroll_to(y=0, animate=False)
+            self._drawn = state
+            self._draw()
+
+    def tab(self, direction: int) -> None:
+        """Open the next or the previous tab."""
+        self.open_tab(self.query_one(TabBar).neighbour(direction))
+
+    def open_tab(self, name: str) -> None:
+        if name in dict(TABS):
+            self.query_one(TabBar).show(TABS, name)
+
+    # ------------------------------------------------------------ events
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    @on(TabBar.Chosen)
+    def _choose(self, event: TabBar.Chosen) -> None:
+        event.stop()
+        self.open_tab(event.tab)
+
+    @on(TensorFetched)
+    def _take(self, event: TensorFetched) -> None:
+        event.stop()
+        number = self._wanted.pop(event.tensor, None)
+        if number is None or self._view is None or self._view.tape is None:
+            return
+        if len(self._slices) >= SLICES_KEPT:
+            self._slices.pop(next(iter(self._slices)))
+        dtype = "" if number != self._view.tape.number else self._view.tape.tensors.dtype(event.tensor)
+        self._slices[number, event.tensor] = event.error or Slice.of_cells(event.index, event.shape, event.values, dtype)
+        self._draw()
+
+    def action_turn(self, direction: int) -> None:
+        self.query_one(Page).scroll_relative(y=direction * max(1, self.size.height - 3), animate=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.query_one(Page).max_scroll_y > 0 if action == "turn" else True
+
+    # ------------------------------------------------------------ drawing
+
+    def _draw(self) -> None:
+        view, page = self._view, self.query_one(Page)
+        width = page.size.width
+        if view is None or width == 0:
+            return
+        self.set_title(node_page.title(view))
+        lines = node_page.write(view, width)
+        tensor = node_page.big_tensor(view, width)
+        if tensor != NO_TENSOR and view.tape is not None:
+            lines += self._values(view, tensor, width, max(4, page.size.height - len(lines) - 2))
+        page.write(lines)
+
+    def _values(self, view: View, tensor: int, width: int, height: int) -> list[Content]:
+        """The corner of a tensor that is too big to be written out; asks for it where it is not here yet."""
+        tape = view.tape
+        if tape is None:
+            return []
+        shape = tape.tensors.shape(tensor)
+        part: Slice | str | None
+        values = tape.tensors.values(tensor)
+        if values is not None:
+            part = Slice(tuple((0, extent, 1) for extent in shape), shape, values)
+        else:
+            part = self._slices.get((tape.number, tensor))
+        index = part.index if isinstance(part, Slice) else slice_grid.corner(shape)
+        lines = [Content(), node_page.values_title(view, slice_grid.spoken(index, shape))]
+        if isinstance(part, Slice):
+            return lines + slice_grid.write(part, width, height)
+        if part is not None:
+            return [*lines, node_page.remark(part)]
+        self._ask_soon(tape.number, tensor, index)
+        return lines
+
+    def _ask_soon(self, number: int, tensor: int, index: slice_grid.Index) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        if tensor in self._wanted:
+            return
+
+        def ask() -> None:
+            self._wanted[tensor] = number
+            self.post_message(FetchWanted(tensor, index, self))
+
+        self._timer = self.set_timer(PATIENCE, ask)

@@ -1,0 +1,368 @@
+"""The Step tab: what arrives at a node, what it makes of it, and how far the gradients it sends to have come.
+
+A tensor of few elements is written out, elements under common columns; any other by its norm and counts. Every number is torch's:
+sums and differences come from the tape, here they are only written.
+"""
+
+from __future__ import annotations
+
+import math
+
+from textual.content import Content
+
+from gradscope.model import playhead
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
+from gradscope.model.playhead import Slot
+from gradscope.model.tape import Contribution, Tape
+from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR, Value
+from gradscope.session.view import View
+from gradscope.tui import numbers
+from gradscope.tui.colours import ACCENT, ERROR, LEAF, MUTED, SEED, TEXT, WARNING
+from gradscope.tui.widgets.ledger import Ledger
+
+STRONG = f"bold {TEXT}"
+
+SLOTS_SHOWN = 6
+"""gradient slots of one node: an unbind has thousands"""
+
+TARGETS_SHOWN = 8
+
+DONE_SHOWN, PENDING_SHOWN = 5, 3
+"""contributions around the playhead: a tied weight has thousands"""
+
+
+class StepPage:
+    """Writes one node, leaf or seed of a view into a ledger."""
+
+    def __init__(self, view: View, graph: BackwardGraph, tape: Tape, in_full: bool) -> None:
+        self.view, self.graph, self.tape = view, graph, tape
+        self.in_full = in_full
+        """elements, not norms"""
+        self.ledger = Ledger()
+        self.cut = False
+        """a tensor on the page is too big to be written out"""
+        self.last_was_brief = False
+        self._headed: tuple[int, ...] = ()
+
+    # ------------------------------------------------------------ the kinds of page
+
+    def seed(self) -> None:
+        """The start of the pass: the seed of each root, and where it goes."""
+        for seed in self.tape.seeds:
+            root = self.graph.roots[seed.root] if self.tape.columns.root == UNKNOWN else None
+            name = root.name if root else self.graph.label(self.tape.columns.root)
+            how = seed.expression or ("given by the script" if seed.given else "implied: a scalar root is seeded with 1")
+            self.tensor(Content.assemble(("seed", STRONG), "  ", (name, SEED)), seed.tensor, how, style=SEED)
+            node, _ = self.tape.seed_slot(seed.root)
+            if node != UNKNOWN:
+                self.ledger.line(("  → ", MUTED), (self.graph.label(node), TEXT), (f"   step {self.tape.step_of(node)}", MUTED))
+        self.remarks()
+
+    def leaf(self, place: int) -> None:
+        """A leaf: what was there, what came, what is to come."""
+        leaf = self.graph.leaves[place]
+        if self.in_full and math.prod(leaf.shape) <= INLINE_VALUES:
+            self.heading(leaf.shape)
+        self.gathering(leaf.node, leaf.input_nr)
+        owner = leaf.owner or ("no optimizer holds it" if leaf.kind == "parameter" else "")
+        kind = " ".join(part for part in (leaf.kind, leaf.dtype, numbers.shape(leaf.shape), leaf.device) if part)
+        self.ledger.line()
+        self.ledger.line((kind, MUTED), (f"   {owner}" if owner else "", MUTED))
+        if leaf.aliases:
+            self.ledger.line((f"also {', '.join(leaf.aliases)}", MUTED))
+
+    def node(self, node: int) -> None:
+        """Any other node: arrives × local = sends, then each target."""
+        state = playhead.state(self.graph, self.tape, self.view.playhead, node)
+        step = self.tape.step_of(node)
+        if state == "run":
+            self.arrives(node)
+            self.sends(step)
+            self.targets([(one.edge, one.tensor) for one in self.tape.sent_by(step)])
+        elif state == "never":
+            self.ledger.line(("does not run in this pass", WARNING))
+        else:
+            self.ledger.line(("○ not run yet", MUTED), (f"   step {step}", MUTED))
+            for input_nr in self.slots(node)[:SLOTS_SHOWN]:
+                self.ledger.line()
+                self.gathering(node, input_nr)
+        self.trouble(node, step)
+
+    # ------------------------------------------------------------ arrives
+
+    def arrives(self, node: int) -> None:
+        arrivals = self.tape.arrivals(node)
+        name = self.graph.gradient_name(node)
+        for input_nr, tensor in arrivals[:SLOTS_SHOWN]:
+            what = name if len(arrivals) == 1 else f"slot {input_nr}"
+            came = playhead.slot(self.graph, self.tape, self.view.playhead, node, input_nr)
+            self.tensor(Content.assemble(("arrives", STRONG), "  ", (what, MUTED)), tensor, self.origin(came), counts=True)
+            if len(came.done) > 1:
+                self.contributions(came, pending=False)
+        if len(arrivals) > SLOTS_SHOWN:
+            self.ledger.line((f"… {len(arrivals) - SLOTS_SHOWN} more slots", MUTED))
+        if self.tape.step_of(node) in self.tape.columns.hook_changed:
+            self.ledger.line(("changed by a hook ", WARNING), ("on its way: not the sum of what was sent", MUTED))
+
+    def origin(self, came: Slot) -> Content:
+        """`from Add, step 1`, or by how much it differs from the first pass."""
+        if self.view.against is not None and (delta := self.delta_arrived(came)):
+            return delta
+        if not came.done:
+            return Content()
+        if len(came.done) > 1:
+            return Content.styled(f"sum of {len(came.done)}", MUTED)
+        one = came.done[0]
+        return Content.styled(f"from {self.source(one)}{self.at_step(one)}", MUTED)
+
+    # ------------------------------------------------------------ sends
+
+    def sends(self, step: int) -> None:
+        sent = self.tape.sent_by(step)
+        came = math.hypot(*(self.tape.norm(t) for _, t in self.tape.arrivals(self.tape.node_at(step)) if t != NO_TENSOR))
+        for place, one in enumerate(sent[:TARGETS_SHOWN]):
+            local = self.graph.local(one.edge)
+            if local is not None and self.in_full:
+                role = self.graph.role(one.edge) if len(sent) > 1 else ""
+                self.ledger.row(
+                    Content.assemble(("× local", STRONG), (f" {role}", MUTED)), local.values, Content.styled(local.text, MUTED)
+                )
+            head = ("= sends", STRONG) if self.in_full else ("sends", STRONG)
+            if place and (local is None or not self.in_full):
+                head = ("", "")
+            label = Content.assemble(head).pad_right(9 - len(head[0])) + Content.assemble(*self.target(one.edge))
+            self.tensor(label, one.tensor, self.change(one, came))
+        if len(sent) > TARGETS_SHOWN:
+            self.ledger.line((f"… {len(sent) - TARGETS_SHOWN} more", MUTED))
+        if not sent:
+            self.ledger.row(Content.styled("sends", STRONG), text="nothing")
+
+    def target(self, edge: int) -> list[tuple[str, str]]:
+        node = self.graph.target[edge]
+        leaf = self.graph.leaf_at(node)
+        if leaf is not None:
+            return [("→ ", LEAF), (self.graph.leaves[leaf].name, LEAF)]
+        return [("→ ", MUTED), (self.tensor_name(node) or self.graph.short(node), TEXT)]
+
+    def change(self, one: Contribution, came: float) -> Content:
+        """By how much the step changed the norm; Δ to the first pass while a seed is edited."""
+        if self.view.against is not None and (delta := self.delta_sent(one)):
+            return delta
+        if one.tensor == NO_TENSOR:
+            return Content()
+        norm = self.tape.norm(one.tensor)
+        if not came or math.isnan(norm) or math.isnan(came):
+            return Content.styled("" if came else "‖arrived‖ is 0", MUTED)
+        return Content.styled(numbers.gain(norm / came) + (" in norm" if self.in_full else ""), MUTED)
+
+    # ------------------------------------------------------------ targets
+
+    def targets(self, sent: list[tuple[int, int]]) -> None:
+        """The gradients that were sent to, each once."""
+        seen: set[tuple[int, int]] = set()
+        for edge, _ in sent[:TARGETS_SHOWN]:
+            place = self.graph.target[edge], self.graph.input_nr[edge]
+            if place not in seen:
+                if not seen or not self.last_was_brief:
+                    self.ledger.line()
+                seen.add(place)
+                self.gathering(*place, brief=True)
+
+    def gathering(self, node: int, input_nr: int, brief: bool = False) -> None:
+        """One gradient slot at the playhead: `x.grad  1 of 3 contributions` and the contributions.
+
+        Brief is for where the one contribution that there is was just written.
+        """
+        slot = playhead.slot(self.graph, self.tape, self.view.playhead, node, input_nr)
+        leaf = self.leaf_of(node, input_nr)
+        name = self.graph.gradient_name(node) or f"gradient of {self.graph.short(node)}"
+        if leaf is not None:
+            name = self.leaf_gradient(leaf)
+        elif len(self.slots(node)) > 1:
+            name = f"{name} slot {input_nr}"
+        plural = "contribution" if slot.total == 1 else "contributions"
+        self.ledger.line((name, f"bold {LEAF}" if leaf is not None else STRONG), f"  {len(slot.done)} of {slot.total} {plural}")
+        if leaf is not None:
+            self.grad_before(leaf)
+        self.last_was_brief = brief and leaf is None and slot.total == 1
+        if self.last_was_brief:
+            return
+        self.contributions(slot)
+        if slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
+            self.tensor(Content.styled("= total" if slot.complete else "= so far", STRONG), slot.so_far, style=STRONG)
+        if leaf is not None and slot.complete:
+            self.grad_after(leaf, slot)
+
+    def contributions(self, slot: Slot, pending: bool = True) -> None:
+        """What came, `+`, and what is to come, `·`, near the playhead."""
+        if len(slot.done) > DONE_SHOWN:
+            self.ledger.line((f"  … {len(slot.done) - DONE_SHOWN} earlier", MUTED))
+        for one in slot.done[-DONE_SHOWN:]:
+            now = one.step == self.view.playhead and self.view.playhead > 0
+            note = Content.assemble((self.at_step(one).removeprefix(", "), f"bold {ACCENT}" if now else MUTED))
+            if now:
+                note = Content.assemble(note, ("  ◀ now", f"bold {ACCENT}"))
+            label = Content.assemble(("+ ", TEXT), (self.source(one), TEXT), (self.role(one.edge, slot), MUTED))
+            self.tensor(label, one.tensor, note)
+        for edge in slot.pending[:PENDING_SHOWN] if pending else ():
+            source = self.graph.source[edge]
+            self.ledger.row(
+                f"· {self.graph.short(source)}{self.role(edge, slot)}", note=f"step {self.tape.step_of(source)}", style=MUTED
+            )
+        if pending and len(slot.pending) > PENDING_SHOWN:
+            self.ledger.line((f"  … {len(slot.pending) - PENDING_SHOWN} more to come", MUTED))
+
+    def grad_before(self, leaf: int) -> None:
+        before = self.tape.leaf_before(leaf)
+        if self.graph.leaves[leaf].kind == "input":
+            return
+        self.tensor(Content.styled("  was", MUTED), before, undefined="None", style="" if before != NO_TENSOR else TEXT)
+
+    def grad_after(self, leaf: int, slot: Slot) -> None:
+        """`.grad` after the call, where that is more than the total."""
+        before, after = self.tape.leaf_before(leaf), self.tape.leaf_after(leaf)
+        total = self.tape.leaf_total(leaf)
+        if total not in (NO_TENSOR, slot.so_far):
+            self.tensor(Content.styled("  arrived", MUTED), total, "after hooks")
+        if before != NO_TENSOR and after != NO_TENSOR:
+            self.tensor(Content.styled("  becomes", MUTED), after, "was + total")
+
+    # ------------------------------------------------------------ one tensor
+
+    def tensor(
+        self,
+        label: Content,
+        tensor: int,
+        note: Content | str = "",
+        undefined: str = "⟂ none",
+        counts: bool = False,
+        style: str = TEXT,
+    ) -> None:
+        """A tensor in a row: its elements, or its norm (with its type and counts where `counts`)."""
+        if tensor == NO_TENSOR:
+            self.ledger.row(label, text=undefined, note=note if undefined == "None" else "undefined: counts as zero", style=style)
+            return
+        values = self.tape.tensors.values(tensor)
+        self.cut |= not values
+        if self.in_full and values:
+            self.heading(self.tape.tensors.shape(tensor))
+            self.ledger.row(label, values, note, style=style)
+        elif counts:
+            self.summary(label, tensor, note)
+        else:
+            self.ledger.row(label, text=f"‖·‖ {numbers.norm(self.tape.summary(tensor).norm)}", note=note, style=style)
+
+    def heading(self, shape: tuple[int, ...]) -> None:
+        if shape != self._headed:
+            self.ledger.heading(shape)
+            self._headed = shape
+
+    def summary(self, label: Content, tensor: int, note: Content | str) -> None:
+        """Type, shape, norm and extremes; then the counts that a person looks for first."""
+        summary = self.tape.summary(tensor)
+        self.ledger.line(
+            label.pad_right(max(0, 9 - label.cell_length)),
+            f"{summary.dtype} {numbers.shape(summary.shape)}  ‖·‖ {numbers.norm(summary.norm)}",
+            *((("  ", MUTED), (f"max {numbers.norm(summary.max)}", TEXT)) if summary.max is not None else ()),
+        )
+        counts = (
+            [] if summary.min is None else [(f"min {numbers.norm(summary.min)}   mean {numbers.norm(summary.mean)}   ", MUTED)]
+        )
+        for name, count in (("0", summary.zero), ("NaN", summary.nan), ("inf", summary.inf)):
+            loud = (bool(count) and name != "0") or (name == "0" and count == summary.numel and summary.numel > 0)
+            counts.append((f"{name}: {'?' if count is None else count}   ", WARNING if loud else MUTED))
+        self.ledger.line("  ", *counts)
+        if summary.note:
+            self.ledger.line((f"  {summary.note}", MUTED))
+        if note and str(note):
+            self.ledger.line("  ", (note, MUTED) if isinstance(note, str) else note)
+
+    # ------------------------------------------------------------ Δ
+
+    def delta_arrived(self, came: Slot) -> Content | None:
+        against = self.view.against
+        if against is None:
+            return None
+        return self.delta(against.arrived(came.node, came.input_nr), self.tape.arrived(came.node, came.input_nr))
+
+    def delta_sent(self, one: Contribution) -> Content | None:
+        other = self.view.against.contribution_of_edge(one.edge) if self.view.against else None
+        return self.delta(other.tensor, one.tensor) if other else None
+
+    def delta(self, before: int, now: int) -> Content | None:
+        """`Δ 0 -9.0000` against the first pass: element by element where they are written out, else of the norms."""
+        against = self.view.against
+        if against is None or NO_TENSOR in (before, now):
+            return None
+        if self.in_full:
+            differences = difference(against.tensors.values(before), self.tape.tensors.values(now))
+            if differences is not None:
+                return Content.assemble(("Δ ", MUTED), (" ".join(numbers.fixed(value) for value in differences), WARNING))
+        change = self.tape.norm(now) - against.norm(before)
+        return Content.assemble(("Δ‖·‖ ", MUTED), (numbers.norm(change), WARNING))
+
+    # ------------------------------------------------------------ words
+
+    def slots(self, node: int) -> list[int]:
+        """The gradient slots that something is or was sent to."""
+        slots = {self.graph.input_nr[edge] for edge in self.graph.in_edges(node)}
+        slots.update(number for where, number in map(self.tape.seed_slot, range(len(self.tape.seeds))) if where == node)
+        return sorted(slots)
+
+    def leaf_of(self, node: int, input_nr: int) -> int | None:
+        return next((place for place in self.graph.leaves_at(node) if self.graph.leaves[place].input_nr == input_nr), None)
+
+    def leaf_gradient(self, place: int) -> str:
+        leaf = self.graph.leaves[place]
+        return f"∂{leaf.name}" if leaf.kind == "input" else f"{leaf.name}.grad"
+
+    def tensor_name(self, node: int) -> str:
+        """`b` for the node whose gradient is ∂b."""
+        return self.graph.gradient_name(node).removeprefix("∂")
+
+    def source(self, one: Contribution) -> str:
+        return "seed" if one.source == UNKNOWN else self.graph.short(one.source)
+
+    def at_step(self, one: Contribution) -> str:
+        return f", step {one.step}" if one.step else ""
+
+    def role(self, edge: int, slot: Slot) -> str:
+        """`self`, `other`: where a node sends to the same slot more than once."""
+        if edge == UNKNOWN:
+            return ""
+        sources = [one.source for one in slot.done] + [self.graph.source[other] for other in slot.pending]
+        role = self.graph.role(edge) if sources.count(self.graph.source[edge]) > 1 else ""
+        return f"  {role}" if role else ""
+
+    # ------------------------------------------------------------ trouble
+
+    def trouble(self, node: int, step: int) -> None:
+        """What a person must know of this node: its exception, a record that does not add up, Python of theirs."""
+        failure = self.tape.failure
+        if failure is not None and failure.node == node:
+            self.ledger.line()
+            self.ledger.line((f"✗ the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}"))
+        for mismatch in self.tape.columns.mismatches:
+            if mismatch.node == node:
+                self.ledger.line((f"≠ {mismatch.what}", WARNING))
+        if node in self.graph.columns.foreign:
+            self.ledger.line()
+            self.ledger.line(("runs Python of yours: ", MUTED), (self.graph.columns.foreign[node], TEXT))
+
+    def remarks(self) -> None:
+        """What holds for the whole pass."""
+        tape = self.tape
+        self.ledger.line()
+        exact = {"true": "sums ✓  every sum was checked", "false": "✗ not exact", "unchecked": "sums not checked"}[tape.exact]
+        reason = f": {tape.columns.exact_reason}" if tape.columns.exact_reason else ""
+        self.ledger.line((exact + reason, WARNING if tape.exact == "false" else MUTED))
+        for note in tape.columns.notes:
+            self.ledger.line((note, MUTED))
+
+
+def difference(before: tuple[Value, ...] | None, now: tuple[Value, ...] | None) -> list[Value] | None:
+    """`now` - `before`, element by element; None unless both are known."""
+    if before is None or now is None or len(before) != len(now):
+        return None
+    return [b - a for a, b in zip(before, now, strict=True)]

@@ -1,0 +1,73 @@
+"""The tab of watched gradients: what each is at the playhead."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from textual.strip import Strip
+
+from gradscope.model import playhead
+from gradscope.model.tensors import NO_TENSOR
+from gradscope.session.view import View
+from gradscope.tui import colours, numbers
+from gradscope.tui.messages import NodeWanted, WatchToggled
+from gradscope.tui.widgets.line import Line
+from gradscope.tui.widgets.pick_list import PickList
+
+NAME, MAKES = 16, 20
+
+
+class Watch(PickList):
+    """Pinned nodes, in the order they were pinned."""
+
+    def __init__(self, id: str | None = "watch") -> None:
+        super().__init__(id)
+        self._view: View | None = None
+        self._drawn: tuple[object, ...] = ()
+
+    def show(self, view: View) -> None:
+        """Draw this state."""
+        self._view = view
+        state = (view.tape, view.against, view.playhead, view.watches)
+        if state != self._drawn:
+            self._drawn = state
+            self.set_count(len(view.watches) if view.tape is not None else 0, below=not view.watches)
+            self.cursor = min(self.cursor, max(0, self.count - 1))
+            self.redraw()
+
+    def open(self) -> None:
+        if self._view is not None and self.count:
+            self.post_message(NodeWanted(self._view.watches[self.cursor]))
+
+    def remove_picked(self) -> None:
+        if self._view is not None and self.count:
+            self.post_message(WatchToggled(self._view.watches[self.cursor]))
+
+    def draw_below(self, line: int, width: int) -> Strip:
+        return Line().add("w on a row of the tape watches its gradient here", colours.muted).strip(width)
+
+    def draw(self, row: int, width: int) -> Strip:
+        view = self._view
+        if view is None or view.graph is None or view.tape is None:
+            return Strip.blank(width)
+        node = view.watches[row]
+        leaf = view.graph.leaf_at(node)
+        name = view.graph.gradient_name(node) or view.graph.short(node)
+        line = Line().left(name, NAME, colours.leaf if leaf is not None else colours.text).add(" ")
+        if leaf is None:
+            line.left(view.graph.makes(node), MAKES, colours.muted)
+        else:
+            entry = view.graph.leaves[leaf]
+            done, total = playhead.count_so_far(view.graph, view.tape, view.playhead, entry.node, entry.input_nr)
+            line.left(f"{done} of {total} in", MAKES, colours.muted)
+        tensor = playhead.shown(view.graph, view.tape, view.playhead, node)
+        return line.add(" ").add(*self._value(view, tensor, width - line.width)).strip(width, self.background(row))
+
+    def _value(self, view: View, tensor: int, room: int) -> tuple[str, Style]:
+        """Elements if they fit, else the norm; a dot while nothing is there."""
+        if tensor == NO_TENSOR or view.tape is None:
+            return "·", colours.muted
+        values = view.tape.tensors.values(tensor)
+        text = " ".join(map(numbers.fixed, values)) if values else ""
+        if not text or len(text) > room:
+            text = f"‖·‖ {numbers.norm(view.tape.summary(tensor).norm)}  {numbers.shape(view.tape.tensors.shape(tensor))}"
+        return text, colours.text
