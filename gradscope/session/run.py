@@ -23,7 +23,6 @@ from gradscope.session.stepping import Landmark, Walk
 from gradscope.session.view import Busy, Exit, State, Stop, View
 
 STOPS_KEPT = 64
-"""what the oldest stops hold is let go beyond this many"""
 
 
 @dataclass(slots=True)
@@ -67,6 +66,10 @@ class Run:
         """hears of requests that could not be met"""
         self.screen_rows = 40
         """rows that the tape shows: decides how far a big graph opens folded"""
+        self.stops_kept = STOPS_KEPT
+        """beyond this many the oldest stop is let go"""
+        self.browsed = True
+        """False where nobody looks: no rows are made"""
         self.state = State.STARTING
         self.notice = ""
         self.playing = False
@@ -81,6 +84,7 @@ class Run:
         self._busy: Busy | None = None
         self._exit: Exit | None = None
         self._interrupts = 0
+        self._printed: list[str] = []
         self._greeted = self._gone = False
         self._resolved: tuple[object, object, tuple[int, ...]] = (None, None, ())
         self._sorted: tuple[object, object, tuple[Finding, ...]] = (None, None, ())
@@ -178,13 +182,15 @@ class Run:
         self._busy = Busy("recording the backward pass") if report.reason in ("call", "breakpoint") else None
         stop = Stop(call, report.reason, report.detail)
         stop.findings = worst_first(report.findings)
-        if len(self._visits) == STOPS_KEPT:
+        if len(self._visits) == self.stops_kept:
             del self._visits[0]
         self._visits.append(Visit(stop))
         self._at = len(self._visits) - 1
 
     def _recorded(self, visit: Visit, report: m.Recorded) -> None:
         stop, self._busy = visit.stop, None
+        if report.tape.printed and report.tape.kind == "explored":
+            self._printed.append(report.tape.printed)
         if stop.graph is None:
             return
         tape = Tape(report.tape, stop.graph)
@@ -203,7 +209,8 @@ class Run:
 
     def _begin_walk(self, visit: Visit, tape: Tape) -> None:
         """Stand at the start, or where the person stood in the stop before."""
-        assert visit.stop.graph is not None
+        if visit.stop.graph is None or not self.browsed:
+            return
         before = next((v.walk for v in reversed(self._visits) if v is not visit and v.walk is not None), None)
         visit.walk = Walk(visit.stop.graph, tape, self.screen_rows)
         if before is not None:
@@ -252,6 +259,11 @@ class Run:
         self._end_of_requests("the script has crashed")
 
     # ------------------------------------------------------------ what there is
+
+    def take_printed(self) -> list[str]:
+        """What the script's own code wrote during exploring passes, once: for the terminal, which marks it."""
+        printed, self._printed = self._printed, []
+        return printed
 
     @property
     def _here(self) -> Visit | None:

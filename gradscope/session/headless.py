@@ -1,0 +1,159 @@
+"""Runs a script without a screen: its backward calls are recorded as they happen, then a summary and the exports are written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from gradscope.errors import FOUND, FileError
+from gradscope.findings.finding import Finding
+from gradscope.model.report import Report, StopReport
+from gradscope.protocol.channel import Closed
+from gradscope.protocol.messages import Resume
+from gradscope.session.launcher import Launched, launch
+from gradscope.session.session import Session
+from gradscope.session.starting import command, configure, connect
+from gradscope.session.view import Exit, State
+from gradscope.settings import Options
+
+Export = Callable[[Report[Finding], str], None]
+"""writes a report to a path (`-` for stdout), or raises FileError"""
+
+_GLANCE = 0.2
+"""seconds between looks at whether the process still lives: a grandchild may hold its sockets open"""
+
+
+def run(options: Options, export: Export) -> int:
+    """Run the script to its end and say on stderr what was recorded.
+
+    Returns:
+        FOUND when `--fail-on` met a finding, also when the script failed; else the code of an export that could not be written;
+        else the script's own code.
+
+    Raises:
+        UsageError: the interpreter cannot be started.
+    """
+    session = Session(options.title, options.arguments, configure(options))
+    session.browsed, session.stops_kept = False, sys.maxsize
+    launched = launch(
+        command(options),
+        python=options.python,
+        headless=True,
+        stdin=options.script_stdin,
+        stdout=sys.stderr.fileno() if "-" in options.exports else None,
+    )
+    connect(session, launched)
+    with launched.signals_shared():
+        _follow(session, launched)
+        launched.wait()
+    launched.close()
+    session.exited(launched.process.returncode)
+    report, end = session.report(), session.view().exit or Exit(0)
+    _say(summary(report, end), sys.stderr)
+    failed = _write(report, options.exports, export, sys.stderr)
+    return FOUND if meets(report, options.fail_on) else failed or end.code
+
+
+def meets(report: Report[Finding], kinds: tuple[str, ...]) -> bool:
+    """Whether a finding is what `--fail-on` names: a kind, `error` for any of that severity, `any` for any at all."""
+    return any("any" in kinds or finding.kind in kinds or finding.severity in kinds for finding in all_findings(report))
+
+
+def all_findings(report: Report[Finding]) -> Iterator[Finding]:
+    for stop in report.stops:
+        yield from stop.findings
+    yield from report.findings
+
+
+# ---------------------------------------------------------------- the run
+
+
+def _follow(session: Session, launched: Launched) -> None:
+    """Take reports until the process or its socket is gone."""
+    try:
+        while True:
+            over = launched.poll() is not None  # asked first: what it sent before it ended is still to be read
+            report = launched.channel.poll(0.0 if over else _GLANCE)
+            if report is not None:
+                session.handle(report)
+            elif over:
+                return
+            if session.state is State.STOPPED:
+                session.send(Resume(stop_at="never"))
+                session.state = State.RUNNING
+    except Closed:
+        return
+
+
+def _write(report: Report[Finding], paths: tuple[str, ...], export: Export, out: TextIO) -> int:
+    """Write every export; the exit code of the last that failed, else 0."""
+    code = 0
+    for path in paths:
+        try:
+            export(report, path)
+        except FileError as error:
+            code = error.exit_code
+            print(f"gradscope: {error}", file=out)
+        else:
+            if path != "-":
+                print(f"gradscope: wrote {path}", file=out)
+    return code
+
+
+# ---------------------------------------------------------------- the summary
+
+
+def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
+    """The lines that a person reads."""
+    calls = len(report.stops)
+    torch = f" · torch {report.torch}" if report.torch else ""
+    yield f"gradscope: {report.script} · {calls} backward call{'s' * (calls != 1)} recorded{torch}"
+    for stop in report.stops:
+        yield from _call(stop)
+    if not calls:
+        yield "  the script made no backward call that could be recorded"
+        yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
+    for finding in report.findings:
+        yield from _finding(finding)
+    if end.message:
+        yield f"  the script ended: {end.message}"
+    elif end.code:
+        yield f"  the script exited with code {end.code}"
+
+
+def _call(stop: StopReport[Finding]) -> Iterator[str]:
+    site = stop.call.site
+    yield f"  backward {stop.call.number} · {site.code or stop.call.kind} · {place(site.file, site.line)}"
+    if stop.graph is None or not stop.tapes:
+        yield f"    not recorded{': ' + stop.call.detail if stop.call.detail else ''}"
+    else:
+        graph, tape = stop.graph, stop.tapes[0]
+        missed = f", {len(graph.unreached)} not reached" if graph.unreached else ""
+        reason = f" ({tape.columns.exact_reason})" if tape.columns.exact_reason else ""
+        yield f"    {len(graph)} nodes · {tape.steps} steps · {len(graph.reached)} leaves{missed} · exact: {tape.exact}{reason}"
+        if tape.failure is not None:
+            yield f"    ended by {tape.failure.type}: {tape.failure.message}"
+    for finding in stop.findings:
+        yield from _finding(finding)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    where = f" · {place(finding.file, finding.line)}" if finding.file else ""
+    yield f"    {finding.severity} {finding.kind}{where}"
+    yield f"      {finding.message}"
+    if finding.hint:
+        yield f"      → {finding.hint}"
+
+
+def place(file: str, line: int) -> str:
+    """FILE:LINE, relative where that is shorter."""
+    relative = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{min(relative, file, key=len)}:{line}"
+
+
+def _say(lines: Iterator[str], out: TextIO) -> None:
+    for line in lines:
+        print(line, file=out)
+    out.flush()

@@ -1,0 +1,57 @@
+"""Starts a script for the screen: a process on a terminal of its own, and the session that follows it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from gradscope.protocol.channel import Closed
+from gradscope.protocol.messages import Configure, Request
+from gradscope.session.launcher import Launched, launch
+from gradscope.session.session import Session
+from gradscope.settings import Options
+
+WHOLE_TENSORS = (".gscope", ".safetensors")
+"""exports that hold the gradients themselves"""
+
+
+def start(options: Options, size: tuple[int, int], again: Session | None = None) -> tuple[Session, Launched]:
+    """Launch the script on a terminal of `size` rows and columns; `again` is the session whose script is run once more.
+
+    Raises:
+        UsageError: the interpreter cannot be started.
+    """
+    session = again.again() if again is not None else Session(options.title, options.arguments, configure(options))
+    launched = launch(command(options), python=options.python, size=size, stdin=options.script_stdin)
+    connect(session, launched)
+    return session, launched
+
+
+def connect(session: Session, launched: Launched) -> None:
+    """Let a session speak to a process. A process that is gone hears nothing; that it is gone is told by `exited`."""
+
+    def send(request: Request) -> None:
+        with suppress(Closed):
+            launched.channel.send(request)
+
+    session.send = send
+    session.signal_script = launched.interrupt
+    session.kill_script = launched.kill
+
+
+def command(options: Options) -> list[str]:
+    """What python gets."""
+    return [*(["-m"] if options.module else []), options.script, *options.arguments]
+
+
+def configure(options: Options) -> Configure:
+    """What the debuggee is told."""
+    return Configure(
+        stop_at=options.stop_at,
+        breaks=list(options.breaks),
+        gradient=options.gradient,
+        record=options.calls if options.headless else 0,
+        send_tensors=options.headless and any(path.endswith(WHOLE_TENSORS) for path in options.exports),
+        once=options.once,
+        origins=options.origins,
+        budget=options.budget,
+    )
