@@ -1,0 +1,138 @@
+"""Names that a person would give to tensors and modules: `fc1.weight`, `x`, `params['w']`, `loss`.
+
+Parameters are named by their path from the root-most module that holds them. Where the leaves of one call live in several root
+modules (a GAN's two nets), the variable that holds the module comes first: `G.fc.weight`. The other form is an alias. Everything
+else is named by the variable that holds it, in the innermost frame that has one.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from gradscope.debuggee import person_code
+from gradscope.debuggee.holdings import Holdings, is_module
+
+
+@dataclass(frozen=True, slots=True)
+class LeafName:
+    """What a leaf is called and who steps it."""
+
+    name: str
+    aliases: tuple[str, ...]
+    kind: str
+    """`parameter` or `tensor`"""
+    owner: str
+    """`SGD[0]`, or empty"""
+
+
+class Names:
+    """The names in force at one backward call: made anew for each, because variables move."""
+
+    def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = (), optimizers: Iterable[Any] = ()) -> None:
+        """Search the frames from this one upward, and modules and optimizers known from elsewhere."""
+        self._holdings = Holdings(person_code.frames(frame))
+        called = list(modules)
+        for module in called:
+            self._holdings.add_module(module)
+        self._several = len({self._holdings.root_module(module) for module in called}) > 1
+        self._optimizers = list(optimizers) or live_optimizers()
+        self._searched_everywhere = False
+
+    def leaves(self, tensors: Sequence[Any]) -> list[LeafName]:
+        """Names for the leaves of a graph, in order."""
+        found = self._holdings
+        if any(_is_parameter(tensor) and not found.in_modules(tensor) for tensor in tensors):
+            self._search_everywhere()
+        several = len({found.root_of(t) for t in tensors} - {None}) > 1
+        owners = self._owners()
+        return [
+            self._leaf(tensor, number, several, owners) if tensor is not None else LeafName(f"leaf {number}", (), "tensor", "")
+            for number, tensor in enumerate(tensors)
+        ]
+
+    def unreached(self, reached: Sequence[Any]) -> list[tuple[Any, LeafName]]:
+        """Tensors that could have had a gradient and are not among the leaves: parameters of modules in view, and of optimizers."""
+        seen = {id(tensor) for tensor in reached}
+        missing = []
+        for tensor in [*self._holdings.parameters(), *(t for optimizer in self._optimizers for _, t in _parameters(optimizer))]:
+            if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
+                seen.add(id(tensor))
+                missing.append(tensor)
+        return list(zip(missing, self.leaves([*reached, *missing])[len(reached) :], strict=True)) if missing else []
+
+    def tensor(self, tensor: Any) -> str:
+        """The variable that holds this very tensor, or an empty string."""
+        names = self._holdings.variables_of(tensor)
+        return names[0] if names else ""
+
+    def module(self, module: Any) -> str:
+        """Path of a module from the root-most one that holds it; for a root the variable, else the class name."""
+        if not self._holdings.knows(module):
+            self._search_everywhere()
+        return self._holdings.module_path(module, self._several)
+
+    def _search_everywhere(self) -> None:
+        if not self._searched_everywhere:
+            self._searched_everywhere = True
+            for module in live_modules():
+                self._holdings.add_module(module)
+
+    def _leaf(self, tensor: Any, number: int, several: bool, owners: dict[int, str]) -> LeafName:
+        short, long = self._holdings.paths_of(tensor)
+        names = [*long, *short] if several else [*short, *long]
+        if not names:
+            names = self._holdings.variables_of(tensor)
+        name, *aliases = dict.fromkeys(names or [f"leaf {number}"])
+        kind = "parameter" if _is_parameter(tensor) else "tensor"
+        return LeafName(name, tuple(aliases), kind, owners.get(id(tensor), ""))
+
+    def _owners(self) -> dict[int, str]:
+        owners: dict[int, str] = {}
+        for optimizer in self._optimizers:
+            for group, tensor in _parameters(optimizer):
+                owners.setdefault(id(tensor), f"{type(optimizer).__name__}[{group}]")
+        return owners
+
+
+def leaf_names(tensors: Sequence[Any], frame: FrameType | None) -> list[LeafName]:
+    """Names for the leaves of a call made in this frame."""
+    return Names(frame).leaves(tensors)
+
+
+def live_modules() -> list[Any]:
+    """Every nn.Module there is, found by the garbage collector: slow (tens of ms), for what no frame leads to."""
+    return [found for found in _live("torch.nn", "Module") if is_module(found)]
+
+
+def live_optimizers() -> list[Any]:
+    """Every optimizer there is."""
+    return _live("torch.optim", "Optimizer")
+
+
+def _live(module_name: str, class_name: str) -> list[Any]:
+    base = getattr(sys.modules.get(module_name), class_name, None)
+    if base is None:
+        return []
+    classes: set[type] = set()
+    waiting = [base]
+    while waiting:
+        one = waiting.pop()
+        if one not in classes:
+            classes.add(one)
+            waiting.extend(type.__subclasses__(one))
+    return [thing for thing in gc.get_objects() if type(thing) in classes]
+
+
+def _parameters(optimizer: Any) -> list[tuple[int, Any]]:
+    groups = getattr(optimizer, "__dict__", {}).get("param_groups", ())
+    return [(number, tensor) for number, group in enumerate(groups) for tensor in group.get("params", ())]
+
+
+def _is_parameter(tensor: Any) -> bool:
+    parameter = sys.modules["torch"].nn.Parameter
+    return issubclass(type(tensor), parameter) or (tensor is not None and "_is_param" in getattr(tensor, "__dict__", ()))

@@ -1,0 +1,48 @@
+"""Which stretch of sequence numbers belongs to which origin: three packed columns, disjoint and sorted by start."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+
+class Spans:
+    """Half-open stretches [start, end) with a value each, appended nearly in order and looked up by number."""
+
+    def __init__(self, most: int = 4_000_000) -> None:
+        self.most = most
+        self.starts = array("q")
+        self.ends = array("q")
+        self.values = array("i")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def find(self, number: int) -> int:
+        """The value of the stretch that holds the number, or -1."""
+        at = bisect_right(self.starts, number) - 1
+        return self.values[at] if at >= 0 and number < self.ends[at] else -1
+
+    def enclose(self, start: int, end: int, value: int) -> None:
+        """Append a stretch round some that are there already: they keep their numbers, this one takes what they leave."""
+        first = len(self.starts)
+        while first and self.ends[first - 1] > start:
+            first -= 1
+        inner = list(zip(self.starts[first:], self.ends[first:], self.values[first:], strict=True))
+        del self.starts[first:], self.ends[first:], self.values[first:]
+        for inner_start, inner_end, inner_value in inner:
+            self._append(start, inner_start, value)
+            self._append(inner_start, inner_end, inner_value)
+            start = max(start, inner_end)
+        self._append(start, end, value)
+
+    def forget_half(self) -> None:
+        """Drop the older half: nodes that old are seldom asked for, and a table without bounds would eat the memory."""
+        half = len(self.starts) // 2
+        del self.starts[:half], self.ends[:half], self.values[:half]
+
+    def _append(self, start: int, end: int, value: int) -> None:
+        if start < end:
+            self.starts.append(start)
+            self.ends.append(end)
+            self.values.append(value)

@@ -1,0 +1,93 @@
+"""What noting origins costs a forward pass, beside anomaly mode: `python tests/bench/bench_origins.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from gradscope.debuggee import origins
+
+
+def rnn2k() -> Callable[[], torch.Tensor]:
+    weight = (torch.randn(32, 32) / 32).requires_grad_()
+    bias = torch.zeros(32, requires_grad=True)
+
+    def forward() -> torch.Tensor:
+        x = torch.randn(1, 32)
+        for _ in range(2000):
+            x = torch.tanh(x @ weight + bias)
+        return x.sum()
+
+    return forward
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = (t.view(batch, length, 4, width // 4).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        scores = (q @ k.transpose(-1, -2) / (width // 4) ** 0.5).masked_fill(
+            torch.triu(torch.ones(length, length, dtype=torch.bool), 1), float("-inf")
+        )
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.out(mixed)
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, layers: int = 2, width: int = 64, length: int = 32) -> None:
+        super().__init__()
+        self.tokens, self.places = torch.nn.Embedding(256, width), torch.nn.Embedding(length, width)
+        self.h = torch.nn.ModuleList(Block(width) for _ in range(layers))
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, 256, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for block in self.h:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def gpt() -> Callable[[], torch.Tensor]:
+    model = Gpt()
+    tokens = torch.randint(0, 256, (4, 32))
+    return lambda: torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+
+
+def seconds(forward: Callable[[], torch.Tensor], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        forward()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    table = origins.install(torch)
+    for name, make, repeats in (("rnn2k", rnn2k, 15), ("gpt", gpt, 100)):
+        forward = make()
+        forward()
+        table.pause()
+        plain = seconds(forward, repeats)
+        table.resume()
+        noted = seconds(forward, repeats)
+        table.pause()
+        plain = min(plain, seconds(forward, repeats))
+        with torch.autograd.detect_anomaly(check_nan=False):
+            anomaly = seconds(forward, max(repeats // 4, 3))
+        table.resume()
+        print(f"{name:6} plain {plain * 1e3:7.2f} ms   origins ×{noted / plain:.2f}   anomaly ×{anomaly / plain:.2f}")
+
+
+if __name__ == "__main__":
+    main()
