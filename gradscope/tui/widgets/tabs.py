@@ -41,8 +41,8 @@ class TabBar(Widget):
         return names[(names.index(self.active) + direction) % len(names)] if self.active in names else self.active
 
     def render(self) -> Content:
-        return Content.assemble(
-            *((text, "bold reverse") if name == self.active else Content.styled(text, MUTED) for _, text, name in self._cells())
+        return Content("  ").join(
+            Content.styled(text, "bold reverse" if name == self.active else MUTED) for _, text, name in self._cells()
         )
 
     def _cells(self) -> list[tuple[int, str, str]]:
