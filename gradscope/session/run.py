@@ -89,7 +89,7 @@ class Run:
         self._resolved: tuple[object, object, tuple[int, ...]] = (None, None, ())
         self._sorted: tuple[object, object, tuple[Finding, ...]] = (None, None, ())
         self._asking = Asking(lambda request: self.send(request))
-        self._sources = Sources(lambda file: self._ask_live(m.ReadSource(file)))
+        self._sources = Sources(self._ask_source)
         self._sources.want([script])
 
     # ------------------------------------------------------------ reports
@@ -186,6 +186,7 @@ class Run:
             del self._visits[0]
         self._visits.append(Visit(stop))
         self._at = len(self._visits) - 1
+        self._sources.want([call.file])
 
     def _recorded(self, visit: Visit, report: m.Recorded) -> None:
         stop, self._busy = visit.stop, None
@@ -342,9 +343,10 @@ class Run:
             self._resolved = (graph, self._watches, tuple(node for node in found if node is not None))
         return self._resolved[2]
 
-    def _ask_live(self, request: m.Request) -> None:
+    def _ask_source(self, file: str) -> bool:
         if self.live:
-            self.send(request)
+            self.send(m.ReadSource(file))
+        return self.live
 
     def _note_error(self, error: GradscopeError) -> None:
         self.notice = ": ".join(part for part in (error.what, error.why) if part)
