@@ -111,16 +111,16 @@ class Browsing(Run):
         return walk.factors() if walk else []
 
     def fold(self, row: int | None = None) -> None:
-        """`h`: close a row, the selected one unless told."""
-        self._fold(row, True)
+        """`h`: close the group that a row heads or is in, the selected row unless told."""
+        self._go(lambda walk: walk.fold(walk.selection if row is None else row), pause=False)
 
     def unfold(self, row: int | None = None) -> None:
-        """`l`: open a row."""
-        self._fold(row, False)
+        """`l`: open a closed row."""
+        self._go(lambda walk: walk.unfold(walk.selection if row is None else row), pause=False)
 
     def toggle(self, row: int | None = None) -> None:
-        """Enter on a fold."""
-        self._fold(row, None)
+        """Enter on a fold: open or close it."""
+        self._go(lambda walk: walk.toggle(walk.selection if row is None else row), pause=False)
 
     def set_search(self, text: str) -> None:
         """`/`: find rows; empty ends the search."""
@@ -174,9 +174,6 @@ class Browsing(Run):
         walk = self._walk
         self.notice = act(walk) if walk else NOTHING
         self.playing = self.playing and not pause
-
-    def _fold(self, row: int | None, closed: bool | None) -> None:
-        self._go(lambda walk: walk.fold(walk.selection if row is None else row, closed), pause=False)
 
     def _show_stop(self, at: int) -> None:
         self._at, self.playing, self.notice = at, False, ""

@@ -119,15 +119,16 @@ class Walk:
         """To the next of `stops` (steps with a breakpoint), else to the end; backwards likewise."""
         if self.playhead == (self.tape.steps if direction > 0 else 0):
             return AT_END if direction > 0 else AT_START
-        target = moves.next_break(self.tape, self.playhead, sorted(stops), backward=direction < 0)
-        return self._stand(target)
+        places = sorted(stops)
+        target = moves.next_break(self.tape, self.playhead, places, backward=direction < 0)
+        return self.to_node(self.tape.node_at(target)) if target in places else self._stand(target)
 
     def finding(self, direction: int, findings: Sequence[Finding]) -> str:
         """To the step of the next finding that has a node in this pass."""
         target = moves.next_finding(self.graph, self.tape, self.playhead, findings, backward=direction < 0)
         if target is None or target == self.playhead:
             return "no further finding" if direction > 0 else "no earlier finding"
-        return self._stand(target)
+        return self.to_node(self.tape.node_at(target))
 
     def to_step(self, step: int) -> str:
         if not 0 <= step <= self.tape.steps:
@@ -142,7 +143,10 @@ class Walk:
     def to_node(self, node: int) -> str:
         """The playhead just after a node has run."""
         step = self.tape.step_of(node)
-        return self._stand(step) if step else f"{self.graph.label(node)} does not run in this pass"
+        if not step:
+            return f"{self.graph.label(node)} does not run in this pass"
+        self._reveal(node)
+        return self._stand(step)
 
     # ------------------------------------------------------------ selection only
 
@@ -161,7 +165,7 @@ class Walk:
         step = self.tape.step_of(node)
         if not step:
             return f"{self.graph.label(node)} does not run in this pass"
-        self._open(step)
+        self._reveal(node)
         return self.select(self.rows.row_of_step(step))
 
     @property
@@ -172,15 +176,28 @@ class Walk:
 
     # ------------------------------------------------------------ folds
 
-    def fold(self, row: int, closed: bool | None) -> str:
-        """Close, open or (None) toggle a row."""
+    def fold(self, row: int) -> str:
+        """Close the group that a row heads, else the one around it; a leaf goes back into its consumer's row."""
+        row = self._row(row)
+        key = self.rows.outer_key(row) if self.rows.folded(row) else self.rows.key(row)
+        if key is not None:
+            return self._refold(self.folds.close(key))
+        leaf = self.rows.node(row) >= 0 and self.graph.is_accumulate(self.rows.node(row))
+        return self._refold(self.folds.with_leaves(True)) if leaf and self.folds.outline else "nothing to fold here"
+
+    def unfold(self, row: int) -> str:
+        """Open a closed group; where leaves are shown with their consumer, give them rows."""
         row = self._row(row)
         key = self.rows.key(row)
-        if key is None:
-            return "nothing to fold here"
-        change = {None: self.folds.toggle, True: self.folds.close, False: self.folds.open}[closed]
-        self._rebuild(change(key))
-        return ""
+        if self.rows.folded(row) and key is not None:
+            return self._refold(self.folds.open(key), heading=key)
+        if self.rows.folded(row) is None and self.rows.leaf_count(row):
+            return self._refold(self.folds.with_leaves(False))
+        return "nothing to open here"
+
+    def toggle(self, row: int) -> str:
+        """Open what is closed, close what is open."""
+        return self.unfold(row) if self.rows.folded(self._row(row)) else self.fold(row)
 
     # ------------------------------------------------------------ search
 
@@ -248,7 +265,7 @@ class Walk:
         self.tape, self.against = tape, against
         if same_order:
             return
-        self._rebuild(self.folds, keep_selection=False)
+        self._rebuild(self.folds)
         step = 0 if node is None else tape.step_of(node)
         self.playhead = tape.steps if at_end else step or min(self.playhead, tape.steps)
         target = tape.step_of(selected) if selected is not None else 0
@@ -256,7 +273,7 @@ class Walk:
 
     def align(self, other: Walk) -> None:
         """Stand where the person stood in the call before: same folds, and the same node where this graph has it."""
-        self._rebuild(self.folds.like(other.folds), keep_selection=False)
+        self._rebuild(self.folds.like(other.folds))
         if other.playhead == other.tape.steps:
             self.playhead = self.tape.steps
         elif other.playhead:
@@ -280,21 +297,31 @@ class Walk:
     def _row(self, row: int) -> int:
         return min(max(row, 0), len(self.rows) - 1)
 
-    def _open(self, step: int) -> None:
-        """Open folds until the step has a row of its own."""
-        while self.rows.folded(row := self.rows.row_of_step(step)):
-            key = self.rows.key(row)
-            if key is None:
+    def _reveal(self, node: int) -> None:
+        """Open folds until the node has a row of its own."""
+        step = self.tape.step_of(node)
+        while self.rows.node(row := self.rows.row_of_step(step)) != node:
+            key = self.rows.key(row) if self.rows.folded(row) else None
+            folds = self.folds.with_leaves(False) if key is None else self.folds.open(key)
+            if folds == self.folds:
                 return
-            self._rebuild(self.folds.open(key))
+            self._refold(folds)
 
-    def _rebuild(self, folds: Folds, keep_selection: bool = True) -> None:
-        step = max(0, self.rows.first(self.selection)) if keep_selection else 0
+    def _refold(self, folds: Folds, heading: str = "") -> str:
+        """Make the rows anew; the selection stays on its step, or on the heading of the group just opened."""
+        step = self.rows.first(self.selection)
+        self._rebuild(folds)
+        self.selection = row = self.rows.row_of_step(step)
+        while heading and row > 0 and self.rows.folded(row - 1) is False and self.rows.first(row - 1) == step:
+            row -= 1
+            if self.rows.key(row) == heading:
+                self.selection = row
+        return ""
+
+    def _rebuild(self, folds: Folds) -> None:
         self.folds = folds
         self.rows = Rows.build(self.graph, self.tape, folds)
-        self.selection = self.rows.row_of_step(step)
-        if self.search:
-            self.matches = tuple(search.find(self.rows, self.graph, self.tape, self.search))
+        self.matches = tuple(search.find(self.rows, self.graph, self.tape, self.search)) if self.search else ()
 
     def _arrived(self, node: int) -> float:
         """Norm over all slots of what arrives at a node."""
