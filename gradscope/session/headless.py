@@ -107,12 +107,11 @@ def _write(report: Report[Finding], paths: tuple[str, ...], export: Export, out:
 
 def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
     """The lines that a person reads."""
-    calls = len(report.stops)
     torch = f" · torch {report.torch}" if report.torch else ""
-    yield f"gradscope: {report.script} · {calls} backward call{'s' * (calls != 1)} recorded{torch}"
+    yield f"gradscope: {report.script} · {many(len(report.stops), 'backward call')} recorded{torch}"
     for stop in report.stops:
         yield from _call(stop)
-    if not calls:
+    if not report.stops:
         yield "  the script made no backward call that could be recorded"
         yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
     for finding in report.findings:
@@ -132,7 +131,8 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
         graph, tape = stop.graph, stop.tapes[0]
         missed = f", {len(graph.unreached)} not reached" if graph.unreached else ""
         reason = f" ({tape.columns.exact_reason})" if tape.columns.exact_reason else ""
-        yield f"    {len(graph)} nodes · {tape.steps} steps · {len(graph.reached)} leaves{missed} · exact: {tape.exact}{reason}"
+        counts = f"{many(len(graph), 'node')} · {many(tape.steps, 'step')} · {many(len(graph.reached), 'leaf', 'leaves')}{missed}"
+        yield f"    {counts} · exact: {tape.exact}{reason}"
         if tape.failure is not None:
             yield f"    ended by {tape.failure.type}: {tape.failure.message}"
     for finding in stop.findings:
@@ -151,6 +151,11 @@ def place(file: str, line: int) -> str:
     """FILE:LINE, relative where that is shorter."""
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return f"{min(relative, file, key=len)}:{line}"
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def _say(lines: Iterator[str], out: TextIO) -> None:

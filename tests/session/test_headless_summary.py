@@ -1,0 +1,58 @@
+"""What a run without a screen says, and when it fails."""
+
+from __future__ import annotations
+
+import pytest
+from graphs import FILE
+from playing import Play
+
+from gradscope.findings.finding import Finding
+from gradscope.protocol import messages as m
+from gradscope.session.headless import meets, summary
+from gradscope.session.view import Exit
+
+
+def recorded(*findings: Finding) -> Play:
+    play = Play(m.Configure(record=1))
+    play.session.browsed = False
+    play.stop(1, "recorded", findings)
+    play.tell(m.Committed(1, "true", ""))
+    return play
+
+
+def test_one_block_a_call():
+    play = recorded(Finding("vanishing", "warning", "‖grad‖ falls to 1e-9", "use a norm layer", file=FILE, line=11))
+    assert list(summary(play.session.report(), Exit(0))) == [
+        "gradscope: two_outputs.py · 1 backward call recorded · torch 2.13.0",
+        f"  backward 1 · J.backward(gradient=v) · {FILE}:14",
+        "    4 nodes · 4 steps · 1 leaf · exact: true",
+        f"    warning vanishing · {FILE}:11",
+        "      ‖grad‖ falls to 1e-9",
+        "      → use a norm layer",
+    ]
+
+
+def test_a_script_without_a_call_that_dies():
+    play = Play(m.Configure(record=1))
+    assert list(summary(play.session.report(), Exit(139, 11, "killed by signal 11 (SIGSEGV)")))[1:] == [
+        "  the script made no backward call that could be recorded",
+        "  gradscope two_outputs.py without --headless lists the tensors that could be differentiated",
+        "  the script ended: killed by signal 11 (SIGSEGV)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "met"),
+    [
+        ((), False),
+        (("any",), True),
+        (("error",), False),
+        (("vanishing", "cut"), True),
+        (("cut",), False),
+        (("orphan-parameter",), True),
+    ],
+)
+def test_fail_on(kinds: tuple[str, ...], met: bool):
+    play = recorded(Finding("vanishing", "warning", ""))
+    play.tell(m.Diagnosed([Finding("orphan-parameter", "info", "")]))
+    assert meets(play.session.report(), kinds) is met
