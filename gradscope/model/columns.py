@@ -71,6 +71,8 @@ class Leaf:
     requires_grad: bool = True
     origin: int = UNKNOWN
     """Index into `GraphColumns.origins` of the line that made it, where known."""
+    target: bool = True
+    """False for a leaf of the graph that the call does not differentiate for, as it names others."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,254 @@
+"""Walks the autograd graph below the roots into columns of numbers.
+
+The list of live nodes is kept only while the script stands still; everything that outlives the stop is numbers. The walk is
+iterative: graphs are as deep as a recurrent network is long.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from gradscope.debuggee.foreign import Foreign, find_foreign
+from gradscope.debuggee.summaries import Kind
+from gradscope.model.columns import UNKNOWN
+
+Differentiable = torch.Tensor | GradientEdge
+"""What torch differentiates, and differentiates for."""
+
+_AccumulateGrad: Any = torch._C._functions.AccumulateGrad
+_UNTOLD: Kind = ((), torch.float32, torch.device("cpu"))
+
+
+@dataclass(slots=True)
+class CapturedRoot:
+    """A tensor that is differentiated, as numbers."""
+
+    node: int
+    input_nr: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass(slots=True)
+class CapturedLeaf:
+    """Where the pass ends. Holds the tensor, so it lives no longer than the stop."""
+
+    node: int
+    """UNKNOWN for an `inputs=` tensor that the graph does not contain."""
+    input_nr: int
+    variable: torch.Tensor | None
+    """None for an `inputs=` gradient edge of an inner node."""
+    kind: str
+    """`parameter`, `tensor` or `input`"""
+    target: bool
+    """False for a leaf that the call does not differentiate for, as it names others."""
+
+
+class Captured:
+    """A backward graph with its live nodes.
+
+    Columns are by node or by edge, edges sorted by (source, slot). A *slot* is one gradient input of one node; slots are numbered
+    through, those of node n from `first_slot[n]`.
+    """
+
+    def __init__(self, nodes: list[Any], roots: Sequence[Differentiable]) -> None:
+        self.nodes = nodes
+        self.live_roots = tuple(roots)
+        self.ops: list[str] = []
+        self.sequence_nr = array("q")
+        self.first_edge = array("i", [0])
+        self.edge_slot = array("i")
+        self.edge_target = array("i")
+        self.edge_input_nr = array("i")
+        self.first_slot = array("i", [0])
+        self.slot_kind = array("i")
+        """index into `kinds`; -1 where torch does not say"""
+        self.kinds: list[Kind] = []
+        self.edge_into = array("i")
+        """the slot that each edge feeds"""
+        self.slot_degree = array("i")
+        """edges that feed each slot"""
+        self.roots: list[CapturedRoot] = []
+        self.leaves: list[CapturedLeaf] = []
+        self.foreign = Foreign()
+        self.refusal = ""
+        """Why an exploring pass would be wrong here; empty where it is right."""
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.edge_slot)
+
+    def slot(self, node: int, input_nr: int) -> int:
+        return self.first_slot[node] + input_nr
+
+    def targets(self) -> list[int]:
+        """The leaves (by their place in `leaves`) in the graph that the call differentiates for."""
+        return [number for number, leaf in enumerate(self.leaves) if leaf.target and leaf.node != UNKNOWN]
+
+    def release(self) -> None:
+        """Let go of everything alive. Columns stay."""
+        self.nodes.clear()
+        self.live_roots = ()
+        for leaf in self.leaves:
+            leaf.variable = None
+        self.foreign.release()
+
+
+def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = ()) -> Captured:
+    """Capture the graph below `roots`.
+
+    Args:
+        roots: what the call differentiates; tensors without a graph are allowed and get node UNKNOWN.
+        inputs: what the call differentiates for; empty for all leaves.
+    """
+    edges = [_edge(root) for root in roots]
+    index: dict[Any, int] = {}
+    nodes: list[Any] = []
+    for edge in edges:
+        if edge is not None and edge.node not in index:
+            index[edge.node] = len(nodes)
+            nodes.append(edge.node)
+    captured = Captured(nodes, roots)
+    _walk(captured, index)
+    _describe(captured)
+    captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
+    captured.leaves = _leaves(captured, index, inputs)
+    captured.foreign = find_foreign(nodes)
+    captured.refusal = captured.foreign.refusal
+    return captured
+
+
+def _edge(root: Differentiable) -> GradientEdge | None:
+    if isinstance(root, torch.Tensor):
+        return get_gradient_edge(root) if root.requires_grad else None
+    return root
+
+
+def _walk(captured: Captured, index: dict[Any, int]) -> None:
+    """Breadth first, so that edges come out sorted by source."""
+    nodes = captured.nodes
+    add_slot, add_target, add_input_nr = captured.edge_slot.append, captured.edge_target.append, captured.edge_input_nr.append
+    end_node = captured.first_edge.append
+    position = 0
+    edges = 0
+    while position < len(nodes):
+        slot = 0
+        for target, input_nr in nodes[position].next_functions:
+            if target is not None:
+                number = index.setdefault(target, len(nodes))
+                if number == len(nodes):
+                    nodes.append(target)
+                add_slot(slot)
+                add_target(number)
+                add_input_nr(input_nr)
+                edges += 1
+            slot += 1
+        end_node(edges)
+        position += 1
+
+
+def _describe(captured: Captured) -> None:
+    captured.ops = [node.name().removeprefix("torch::autograd::") for node in captured.nodes]
+    captured.sequence_nr = array("q", [_sequence_nr(node) for node in captured.nodes])
+    _describe_slots(captured)
+    first_slot, target = captured.first_slot, captured.edge_target
+    captured.edge_into = array("i", [first_slot[node] + nr for node, nr in zip(target, captured.edge_input_nr, strict=True)])
+    degree = [0] * first_slot[-1]
+    for slot in captured.edge_into:
+        degree[slot] += 1
+    captured.slot_degree = array("i", degree)
+
+
+def _sequence_nr(node: Any) -> int:
+    number: int = node._sequence_nr()
+    return number if number < 1 << 63 else -1
+
+
+def _describe_slots(captured: Captured) -> None:
+    kinds: dict[Kind, int] = {}
+    slot_kind, end_node = captured.slot_kind, captured.first_slot.append
+    widest = _widest_slots(captured)
+    for number, node in enumerate(captured.nodes):
+        metadata = node._input_metadata
+        for slot in metadata:
+            try:
+                key = tuple(slot.shape), slot.dtype, slot.device
+                kind = kinds.setdefault(key, len(kinds))
+            except Exception:  # nested, symbolic: no plain shape
+                kind = -1
+            slot_kind.append(kind)
+        missing = widest.get(number, 0) - len(metadata)
+        if missing > 0:
+            slot_kind.extend([-1] * missing)
+        end_node(len(slot_kind))
+    captured.kinds = list(kinds)
+
+
+def _widest_slots(captured: Captured) -> dict[int, int]:
+    """For nodes fed at other slots than the first, how many slots the edges speak of."""
+    widest: dict[int, int] = {}
+    for target, input_nr in zip(captured.edge_target, captured.edge_input_nr, strict=True):
+        if input_nr >= widest.get(target, 1):
+            widest[target] = input_nr + 1
+    return widest
+
+
+def _root(root: Differentiable, edge: GradientEdge | None, index: dict[Any, int]) -> CapturedRoot:
+    node, input_nr = (index[edge.node], edge.output_nr) if edge is not None else (UNKNOWN, 0)
+    if isinstance(root, torch.Tensor):
+        return CapturedRoot(node, input_nr, _shape(root), root.dtype, root.device)
+    shape, dtype, device = edge_kind(root)
+    return CapturedRoot(node, input_nr, shape, dtype, device)
+
+
+def edge_kind(edge: GradientEdge) -> Kind:
+    """Shape, dtype and device of the gradient that a slot takes."""
+    try:
+        slot: Any = edge.node._input_metadata[edge.output_nr]
+        return tuple(slot.shape), slot.dtype, slot.device
+    except Exception:
+        return _UNTOLD
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    try:
+        return tuple(tensor.shape)
+    except Exception:  # strided nested tensors have none
+        return ()
+
+
+def _leaves(captured: Captured, index: dict[Any, int], inputs: Sequence[Differentiable]) -> list[CapturedLeaf]:
+    leaves: list[CapturedLeaf] = []
+    seen: set[tuple[int, int] | Any] = set()
+    for given in inputs:
+        edge = _edge(given)
+        if edge is None:
+            continue  # torch will refuse it
+        node = index.get(edge.node, UNKNOWN)
+        key = (node, edge.output_nr) if node != UNKNOWN else (edge.node, edge.output_nr)
+        if key in seen:
+            continue
+        seen.add(key)
+        variable = given if isinstance(given, torch.Tensor) else getattr(edge.node, "variable", None)
+        leaves.append(CapturedLeaf(node, edge.output_nr, variable, _leaf_kind(edge.node, variable), True))
+    for number, node in enumerate(captured.nodes):
+        if type(node) is _AccumulateGrad and (number, 0) not in seen:
+            variable = node.variable
+            leaves.append(CapturedLeaf(number, 0, variable, _leaf_kind(node, variable), not inputs))
+    return [leaf for leaf in leaves if leaf.node != UNKNOWN] + [leaf for leaf in leaves if leaf.node == UNKNOWN]
+
+
+def _leaf_kind(node: Any, variable: torch.Tensor | None) -> str:
+    if type(node) is not _AccumulateGrad:
+        return "input"
+    return "parameter" if isinstance(variable, torch.nn.Parameter) else "tensor"

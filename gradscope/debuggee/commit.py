@@ -1,0 +1,216 @@
+"""The script's own call: recorded while it runs, or checked afterwards against what the exploring pass said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.exactness import accumulated, same_bits
+from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaf_totals, leaves_after, present_gradient
+from gradscope.debuggee.record import Recording
+from gradscope.debuggee.tape_builder import Held, TapeBuilder
+from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
+from gradscope.model.tensors import NO_TENSOR
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether each leaf's `.grad` is what the pass said it would be."""
+
+    exact: str
+    """`true`, `false` or `unchecked`"""
+    reason: str
+    differing: tuple[int, ...] = ()
+    """leaves, by their place in `Captured.leaves`"""
+
+
+@dataclass(slots=True)
+class _Expected:
+    leaf: int
+    variable: torch.Tensor
+    gradient: torch.Tensor | None
+
+
+class Check:
+    """Holds what each leaf's `.grad` must be after the script's call. Make it before the call, ask for the verdict after it."""
+
+    def __init__(
+        self, captured: Captured, expected: Sequence[torch.Tensor | None], *, accumulates: bool = True, complete: bool = True
+    ) -> None:
+        """Take what the leaves' gradients must become.
+
+        Args:
+            captured: the graph, still alive.
+            expected: for each leaf of the graph its `.grad` after the call.
+            accumulates: the call is a backward().
+            complete: the pass that says so ran to its end.
+        """
+        self._expected: list[_Expected] = []
+        self._why_not = ""
+        if not accumulates:
+            self._why_not = "autograd.grad hands its gradients to the script and leaves .grad alone"
+        elif not complete:
+            self._why_not = "the pass ended early"
+        else:
+            self._collect(captured, expected)
+
+    @classmethod
+    def of_tape(cls, captured: Captured, tape: TapeColumns, held: Held, *, accumulates: bool = True) -> Check:
+        """The check against an explored tape (its seeds must be those that the call runs with)."""
+        numbers = memoryview(tape.leaf_after).cast("i")
+        expected = [None if number == NO_TENSOR else held.tensor(number) for number in numbers]
+        return cls(captured, expected, accumulates=accumulates, complete=tape.failure is None)
+
+    def _collect(self, captured: Captured, expected: Sequence[torch.Tensor | None]) -> None:
+        for number, gradient in enumerate(expected):
+            leaf = captured.leaves[number]
+            if leaf.variable is None or leaf.kind == "input":
+                continue
+            if others_write(captured.nodes[leaf.node], leaf.variable):
+                self._why_not = "hooks write into .grad themselves"
+                continue
+            self._expected.append(_Expected(number, leaf.variable, gradient))
+
+    def verdict(self, error: BaseException | None = None) -> Verdict:
+        """Compare, once the call has run; lets go of everything."""
+        expected, self._expected = self._expected, []
+        if error is not None:
+            return Verdict("unchecked", f"the call raised {type(error).__name__}")
+        differing = tuple(one.leaf for one in expected if not _agree(one.variable, one.gradient))
+        if differing:
+            return Verdict("false", f".grad of {len(differing)} of {len(expected)} leaves is not before + total", differing)
+        if not expected:
+            return Verdict("unchecked", self._why_not or "no leaf could be checked")
+        return Verdict("true", self._why_not)
+
+
+def _agree(variable: torch.Tensor, gradient: torch.Tensor | None) -> bool:
+    present = variable.grad
+    if present is None or gradient is None:
+        return present is None and gradient is None
+    return same_bits(present.detach(), gradient)
+
+
+def others_write(node: Any, variable: torch.Tensor) -> bool:
+    """Whether hooks of AccumulateGrad or after it may write the leaf's `.grad`."""
+    if getattr(variable, "_post_accumulate_grad_hooks", None):
+        return True
+    for register in (node.register_hook, node.register_prehook):
+        handle = register(_nothing)
+        table = handle.hooks_dict_ref()
+        handle.remove()
+        if table:
+            return True
+    return False
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+class Recorded:
+    """A context round the script's own call that records it while it runs. It observes, and nothing else.
+
+    Args:
+        captured: the graph of the call.
+        seeds: one for each root, as the engine gets them.
+        accumulates: the call is a backward().
+        create_graph: as the call has it.
+        number: which pass of the call it is.
+        edited: the call runs with other seeds than the script's.
+    """
+
+    def __init__(
+        self,
+        captured: Captured,
+        seeds: Sequence[GivenSeed | torch.Tensor | None],
+        *,
+        accumulates: bool = True,
+        create_graph: bool = False,
+        number: int = 1,
+        edited: bool = False,
+    ) -> None:
+        self._captured = captured
+        self._given = [seed if isinstance(seed, GivenSeed) else GivenSeed(seed) for seed in seeds]
+        self._accumulates = accumulates
+        self._create_graph = create_graph
+        self._number, self._edited = number, edited
+        self._recording = Recording(captured, committed=True)
+        self._error: BaseException | None = None
+        self._before: list[torch.Tensor | None] = []
+        self._writers: list[bool] = []
+        self._started = 0.0
+
+    def __enter__(self) -> Recorded:
+        self._started = time.perf_counter()
+        for leaf in self._captured.leaves:
+            if leaf.node == UNKNOWN:
+                continue
+            present = present_gradient(leaf.variable)
+            self._before.append(None if present is None else present.clone())
+            plain = leaf.variable is not None and leaf.kind != "input"
+            self._writers.append(plain and others_write(self._captured.nodes[leaf.node], leaf.variable))  # type: ignore[arg-type]
+        self._recording.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._recording.__exit__(kind, error, trace)
+        self._error = error
+
+    def finish(self, error: BaseException | None) -> tuple[TapeColumns, Held]:
+        """End the recording and give the tape."""
+        self.__exit__(None if error is None else type(error), error, None)
+        return self.tape()
+
+    def tape(self) -> tuple[TapeColumns, Held]:
+        """The record, once the call has run."""
+        captured, recording = self._captured, self._recording
+        slots = [(root.node, root.input_nr) for root in captured.roots if root.node != UNKNOWN]
+        with torch.no_grad():
+            seeds = [engine_seed(captured, slot, seed.tensor) for slot, seed in zip(slots, self._given, strict=False)]
+            builder = TapeBuilder(captured, slots[: len(seeds)])
+            builder.seeds(seeds)
+            after = leaves_after(captured, slots, recording, finished=self._error is None)
+            builder.run(recording.log, after, {})
+            before_numbers, after_numbers, differing = self._leaf_gradients(builder)
+            kept = [
+                Seed(place, builder.number(tensor), seed.expression, seed.given)
+                for place, (seed, tensor) in enumerate(zip(self._given, seeds, strict=False))
+                if tensor is not None
+            ]
+            tape = builder.columns(kept, before_numbers, after_numbers)
+        tape.number, tape.edited, tape.kind = self._number, self._edited, "committed"
+        judge(tape, recording, builder, self._error)
+        if differing and tape.exact == "true":
+            tape.exact = "false"
+            tape.exact_reason = f".grad of {len(differing)} leaves is not before + total"
+        tape.seconds = time.perf_counter() - self._started
+        recording.release()
+        return tape, Held(builder.tensors)
+
+    def _leaf_gradients(self, builder: TapeBuilder) -> tuple[list[int], list[int], list[int]]:
+        before: list[int] = []
+        after: list[int] = []
+        differing: list[int] = []
+        totals = leaf_totals(self._captured, builder)
+        for number, earlier in enumerate(self._before):
+            leaf = self._captured.leaves[number]
+            before.append(NO_TENSOR if earlier is None else builder.number(earlier))
+            total = totals.get((leaf.node, leaf.input_nr)) if self._accumulates and leaf.target else None
+            expected = accumulated(earlier, total, self._create_graph)
+            present = present_gradient(leaf.variable)
+            same = present is None if expected is None else present is not None and same_bits(present, expected)
+            if not same and self._error is None:
+                if not self._writers[number] and leaf.kind != "input":
+                    differing.append(number)
+                expected = None if present is None else present.clone()
+            elif not same:
+                expected = None if present is None else present.clone()
+            after.append(NO_TENSOR if expected is None else builder.number(expected))
+        return before, after, differing

@@ -1,0 +1,61 @@
+"""Equality to the bit, with NaN equal to NaN, and the sum as AccumulateGrad makes it."""
+
+from __future__ import annotations
+
+import torch
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same number for number: -0.0 is not 0.0, a NaN equals every NaN, sparse compares coalesced."""
+    if one is other:
+        return True
+    if one.layout != other.layout or one.dtype != other.dtype or one.device != other.device or one.shape != other.shape:
+        return False
+    with torch.no_grad():
+        return _same(one.detach(), other.detach())
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.is_nested:
+        pairs = zip(one.unbind(), other.unbind(), strict=True)
+        return all(_same(a, b) for a, b in pairs)
+    if one.layout == torch.sparse_coo:
+        one, other = one.coalesce(), other.coalesce()
+        return _same(one.indices(), other.indices()) and _same(one.values(), other.values())
+    if one.layout != torch.strided:
+        return bool(torch.equal(one.to_dense(), other.to_dense()))
+    if one.dtype.is_complex:
+        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
+    integer = _INTEGERS.get(one.element_size())
+    if integer is None:
+        return bool(torch.equal(one, other))
+    one, other = one.resolve_neg(), other.resolve_neg()
+    if torch.equal(one.view(integer), other.view(integer)):
+        return True
+    if not one.is_floating_point():
+        return False
+    if one.element_size() == 1:
+        one, other = one.float(), other.float()
+    nan = one.isnan()
+    return torch.equal(nan, other.isnan()) and _same_apart(one, other, nan, integer)
+
+
+def _same_apart(one: torch.Tensor, other: torch.Tensor, nan: torch.Tensor, integer: torch.dtype) -> bool:
+    if one.element_size() != torch.empty(0, dtype=integer).element_size():
+        integer = _INTEGERS[one.element_size()]
+    return torch.equal(one.masked_fill(nan, 0).view(integer), other.masked_fill(nan, 0).view(integer))
+
+
+def accumulated(before: torch.Tensor | None, total: torch.Tensor | None, create_graph: bool = False) -> torch.Tensor | None:
+    """What `.grad` is after AccumulateGrad has added `total` to `before`."""
+    if before is None or total is None:
+        return total if before is None else before
+    with torch.no_grad():
+        before, total = before.detach(), total.detach()
+        if before.is_sparse and not total.is_sparse:
+            return total + before
+        if create_graph:
+            return before + total
+        return before.clone().add_(total)

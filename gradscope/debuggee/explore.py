@@ -1,0 +1,291 @@
+"""The exploring pass: the whole backward pass, run once more on torch's engine without touching what the script sees."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+import gradscope
+from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.exactness import accumulated
+from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
+from gradscope.debuggee.sandbox import Sandbox
+from gradscope.debuggee.tape_builder import Held, SeedSlot, TapeBuilder
+from gradscope.errors import GradscopeError
+from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
+from gradscope.model.tensors import NO_TENSOR
+
+_HERE = os.path.dirname(os.path.abspath(gradscope.__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSeed:
+    """A seed with what a person is told about it."""
+
+    tensor: torch.Tensor | None
+    expression: str = ""
+    given: bool = True
+
+
+class CannotExplore(GradscopeError):
+    """An exploring pass would be wrong here. The script's own call can still be recorded."""
+
+
+def explore(
+    captured: Captured,
+    seeds: Sequence[GivenSeed | torch.Tensor | None],
+    *,
+    number: int = 1,
+    edited: bool = False,
+    root: tuple[int, int] | None = None,
+    poll: Poll | None = None,
+    accumulates: bool = True,
+    create_graph: bool = False,
+) -> tuple[TapeColumns, Held]:
+    """Run the pass with these seeds, and give its tape and its tensors.
+
+    Args:
+        captured: the graph.
+        seeds: one for each of the call's roots, or one for `root`.
+        number: which pass of the stop it is.
+        edited: a seed is not the script's own.
+        root: seed the tensor that this (node, input_nr) made instead of the call's roots.
+        poll: called every 64 nodes with the number that ran; True gives the pass up.
+        accumulates: the call is a backward() and adds to `.grad`.
+        create_graph: as the call has it (it changes how `.grad` is added to, nothing else).
+
+    Raises:
+        CannotExplore: it would be wrong here, or nothing can be differentiated.
+        Cancelled: `poll` said so; everything is as it was.
+    """
+    if captured.refusal:
+        raise CannotExplore(
+            "this pass cannot be tried out beforehand", captured.refusal, "it is recorded while the script runs it"
+        )
+    if not captured.nodes:
+        raise CannotExplore("no root has a graph", "nothing that these tensors were computed from requires grad")
+    given = [seed if isinstance(seed, GivenSeed) else GivenSeed(seed) for seed in seeds]
+    slots, edges, tensors = _seeded(captured, given, root)
+    leaf_edges = _leaf_edges(captured)
+    started = time.perf_counter()
+    recording = Recording(captured, poll=poll)
+    error: BaseException | None = None
+    results: Sequence[torch.Tensor | None] = ()
+    with Sandbox(captured) as sandbox, recording:
+        try:
+            if leaf_edges:
+                results = run_engine(edges, tensors, [edge for _, edge in leaf_edges])
+        except (Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as raised:
+            error = raised
+    totals = {slot: result for (slot, _), result in zip(leaf_edges, results, strict=False)}
+    with torch.no_grad():
+        builder = TapeBuilder(captured, slots)
+        builder.seeds(tensors)
+        builder.run(recording.log, leaves_after(captured, slots, recording, finished=error is None), totals)
+        before, after = _leaf_gradients(captured, builder, accumulates, create_graph)
+        kept = [
+            Seed(place, builder.number(tensor), seed.expression, seed.given)
+            for place, (seed, tensor) in enumerate(zip(given, tensors, strict=True))
+            if tensor is not None
+        ]
+        tape = builder.columns(kept, before, after)
+    tape.number, tape.edited, tape.kind = number, edited, "explored"
+    if root is not None:
+        tape.root, tape.root_input_nr = root
+    tape.printed = sandbox.printed
+    tape.notes.extend(sandbox.notes)
+    judge(tape, recording, builder, error)
+    tape.seconds = time.perf_counter() - started
+    recording.release()
+    return tape, Held(builder.tensors)
+
+
+def run_engine(
+    edges: Sequence[GradientEdge], seeds: Sequence[torch.Tensor | None], leaf_edges: Sequence[GradientEdge]
+) -> Sequence[torch.Tensor | None]:
+    """One run of torch's engine that keeps the graph and touches no `.grad`."""
+    engine: Any = torch.autograd.variable.Variable._execution_engine
+    result: Sequence[torch.Tensor | None] = engine.run_backward(
+        tuple(edges), tuple(seeds), True, False, tuple(leaf_edges), allow_unreachable=True, accumulate_grad=False
+    )
+    return result
+
+
+def _seeded(
+    captured: Captured, given: Sequence[GivenSeed], root: tuple[int, int] | None
+) -> tuple[list[SeedSlot], list[GradientEdge], list[torch.Tensor | None]]:
+    """The slots that the seeds go to, the same as edges, and the seeds as the engine will hand them over."""
+    if root is not None:
+        slots = [root]
+    else:
+        slots = [(one.node, one.input_nr) for one in captured.roots]
+        if any(node == UNKNOWN for node, _ in slots):
+            raise CannotExplore("a root has no graph", "torch will refuse this call")
+    if len(slots) != len(given):
+        raise CannotExplore(f"{len(given)} seeds for {len(slots)} roots")
+    tensors = [engine_seed(captured, slot, seed.tensor) for slot, seed in zip(slots, given, strict=True)]
+    return slots, [GradientEdge(captured.nodes[node], input_nr) for node, input_nr in slots], tensors
+
+
+def engine_seed(captured: Captured, slot: SeedSlot, seed: torch.Tensor | None) -> torch.Tensor | None:
+    """The seed in the root's dtype, as the engine casts it before it is handed over."""
+    if seed is None:
+        return None
+    kind = captured.slot_kind[captured.slot(*slot)]
+    seed = seed.detach()
+    return seed.to(captured.kinds[kind][1]) if kind >= 0 else seed
+
+
+def _leaf_edges(captured: Captured) -> list[tuple[SeedSlot, GradientEdge]]:
+    found: dict[SeedSlot, GradientEdge] = {}
+    for number in captured.targets():
+        leaf = captured.leaves[number]
+        found[leaf.node, leaf.input_nr] = GradientEdge(captured.nodes[leaf.node], leaf.input_nr)
+    return list(found.items())
+
+
+def leaves_after(
+    captured: Captured, seed_slots: Sequence[SeedSlot], recording: Recording, *, finished: bool
+) -> Mapping[int, Sequence[int]]:
+    """For each position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered."""
+    leaf_slots = {captured.slot(leaf.node, leaf.input_nr) for leaf in captured.leaves if leaf.target and leaf.node != UNKNOWN}
+    ran = {node for node, _, _ in recording.log}
+    node_of = {
+        captured.slot(leaf.node, leaf.input_nr): leaf.node
+        for leaf in captured.leaves
+        if leaf.target and leaf.node != UNKNOWN and leaf.node not in ran
+    }
+    feeds: dict[int, list[int]] = {}
+    for source in range(len(captured)):
+        for edge in range(captured.first_edge[source], captured.first_edge[source + 1]):
+            if captured.edge_into[edge] in leaf_slots:
+                feeds.setdefault(source, []).append(captured.edge_into[edge])
+    last: dict[int, int] = {}
+    count = dict.fromkeys(node_of, 0)
+    for slot in (captured.slot(*seed) for seed in seed_slots):
+        if slot in node_of:
+            last[node_of[slot]] = -1
+            count[slot] -= 1
+    for position, (node, _, _) in enumerate(recording.log):
+        for slot in feeds.get(node, ()):
+            if slot in node_of:
+                last[node_of[slot]] = position
+                count[slot] += 1
+    if not finished:
+        for slot, node in node_of.items():
+            if max(count[slot], 0) < captured.slot_degree[slot]:
+                last.pop(node, None)
+    place = {node: order for order, node in enumerate(recording.leaf_order)}
+    after: dict[int, list[int]] = {}
+    for node, position in sorted(last.items(), key=lambda item: place.get(item[0], len(place))):
+        after.setdefault(position, []).append(node)
+    return after
+
+
+def _leaf_gradients(
+    captured: Captured, builder: TapeBuilder, accumulates: bool, create_graph: bool
+) -> tuple[list[int], list[int]]:
+    """Numbers of each leaf's `.grad` before the call, and after it as AccumulateGrad will make it."""
+    before: list[int] = []
+    after: list[int] = []
+    totals = leaf_totals(captured, builder)
+    for leaf in captured.leaves:
+        if leaf.node == UNKNOWN:
+            continue
+        present = present_gradient(leaf.variable)
+        before.append(NO_TENSOR if present is None else builder.number(present))
+        total = totals.get((leaf.node, leaf.input_nr)) if accumulates and leaf.target else None
+        result = accumulated(present, total, create_graph)
+        after.append(NO_TENSOR if result is None else builder.number(result))
+    return before, after
+
+
+def leaf_totals(captured: Captured, builder: TapeBuilder) -> dict[SeedSlot, torch.Tensor | None]:
+    """What each node's slots were handed at its step."""
+    leaves = {leaf.node for leaf in captured.leaves}
+    totals: dict[SeedSlot, torch.Tensor | None] = {}
+    for step, input_nr, number in zip(builder.arrival_step, builder.arrival_input_nr, builder.arrival_tensor, strict=True):
+        node = builder.step_node[step - 1]
+        if node in leaves:
+            totals[node, input_nr] = None if number == NO_TENSOR else builder.tensors[number]
+    return totals
+
+
+def present_gradient(variable: torch.Tensor | None) -> torch.Tensor | None:
+    """`.grad` without the warning that torch gives for inner tensors."""
+    if variable is None or not (variable.is_leaf or variable.retains_grad):
+        return None
+    gradient = variable.grad
+    return None if gradient is None else gradient.detach()
+
+
+def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: BaseException | None) -> None:
+    """Say whether the record is exact, and how the pass ended."""
+    captured = recording.captured
+    tape.notes.extend(recording.missed)
+    if error is not None:
+        tape.failure = describe_failure(error, failed_node(captured, builder))
+        tape.exact, tape.exact_reason = "unchecked", f"the pass ended with {type(error).__name__}"
+    elif recording.missed:
+        tape.exact, tape.exact_reason = "unchecked", recording.missed[0]
+    else:
+        tape.exact = "true"
+    if tape.mismatches:
+        first = tape.mismatches[0]
+        tape.exact, tape.exact_reason = "false", f"{captured.ops[first.node]}: {first.what}"
+
+
+def failed_node(captured: Captured, builder: TapeBuilder) -> int:
+    """The node that ran when the pass ended: of those that had got all they wait for, the one the engine takes first."""
+    ran = set(builder.step_node)
+    reachable = set(captured.first_slot and (node for node, _ in builder.seed_slots))
+    del reachable
+    ready: list[int] = []
+    expected = _expected_deliveries(captured, builder)
+    for node in range(len(captured)):
+        if node in ran:
+            continue
+        slots = range(captured.first_slot[node], captured.first_slot[node + 1])
+        delivered = sum(builder.delivered[slot] for slot in slots)
+        if delivered and delivered >= expected[node]:
+            ready.append(node)
+    return max(ready, key=lambda node: captured.sequence_nr[node], default=UNKNOWN)
+
+
+def _expected_deliveries(captured: Captured, builder: TapeBuilder) -> list[int]:
+    """For each node how many contributions it waits for in this pass."""
+    expected = [0] * len(captured)
+    waiting = []
+    for node, _ in builder.seed_slots:
+        expected[node] += 1
+        waiting.append(node)
+    seen = bytearray(len(captured))
+    while waiting:
+        node = waiting.pop()
+        if seen[node]:
+            continue
+        seen[node] = 1
+        for target in captured.edge_target[captured.first_edge[node] : captured.first_edge[node + 1]]:
+            expected[target] += 1
+            waiting.append(target)
+    return expected
+
+
+def describe_failure(error: BaseException, node: int) -> Failure:
+    """The exception as Python prints it, without gradscope's frames."""
+    summary = traceback.TracebackException.from_exception(error)
+    summary.stack = traceback.StackSummary.from_list([frame for frame in summary.stack if not frame.filename.startswith(_HERE)])
+    lines = list(summary.format())
+    return Failure(node, type(error).__name__, str(error), "".join(lines))
+
+
+__all__ = ["Cancelled", "CannotExplore", "GivenSeed", "Gradients", "explore"]

@@ -1,0 +1,191 @@
+"""Observes one pass of the engine: hooks on nodes that note what was handed over.
+
+The hooks hold integers and this record only (a hook that captures a node or a tensor leaks the graph for ever), swallow their own
+exceptions and return None: the pass computes what it computes without them. What they note becomes a tape in `tape_builder`.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.exactness import same_bits
+from gradscope.model.columns import UNKNOWN
+
+Gradients = Sequence[torch.Tensor | None]
+Poll = Callable[[int], bool]
+"""Called now and then with the number of nodes that have run; True cancels an exploring pass."""
+
+_POLL_MASK = 63
+
+
+class Cancelled(Exception):
+    """The person gave up the exploring pass."""
+
+
+class Recording:
+    """A context round one run of the engine. Afterwards `log` is what happened.
+
+    Args:
+        captured: the graph that runs.
+        committed: True round the script's own call, where AccumulateGrad runs and nothing may be cancelled.
+        poll: looks at the socket.
+    """
+
+    def __init__(self, captured: Captured, *, committed: bool = False, poll: Poll | None = None) -> None:
+        self.captured = captured
+        self.committed = committed
+        self.poll = poll
+        self.log: list[tuple[int, Gradients, Gradients]] = []
+        """(node, what it sent, what it was handed), in engine order"""
+        self.leaf_order: list[int] = []
+        """nodes of leaves in the order in which their totals were complete, where a hook tells"""
+        self.missed: list[str] = []
+        """what went wrong in the hooks themselves"""
+        self.seconds = 0.0
+        self.entered = UNKNOWN
+        """node whose prehook ran last, where there is one"""
+        self._handles: list[Any] = []
+        self._before: dict[int, Gradients] = {}
+        self._copies: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._collecting = False
+        self._started = 0.0
+
+    def __enter__(self) -> Recording:
+        self._collecting = gc.isenabled()
+        gc.disable()  # collections over many new hooks cost more than the pass
+        try:
+            self._register()
+        except BaseException:
+            self._restore()
+            raise
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.seconds = time.perf_counter() - self._started
+        self._restore()
+
+    def _restore(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._before.clear()
+        if self._collecting:
+            gc.enable()
+
+    def _register(self) -> None:
+        captured, keep = self.captured, self._handles.append
+        guarded = captured.foreign.touches_gradients
+        leaves = {leaf.node for leaf in captured.leaves if leaf.kind != "input" and leaf.node != UNKNOWN}
+        hook = self._guarded_posthook if guarded else self._posthook()
+        for number, node in enumerate(captured.nodes):
+            if number in leaves:
+                continue
+            if guarded and number in captured.foreign.why:
+                keep(node.register_prehook(partial(self._prehook, number)))
+            keep(node.register_hook(partial(hook, number)))
+        if self.committed:
+            for number in leaves:
+                keep(captured.nodes[number].register_prehook(partial(self._leaf_prehook, number)))
+        else:
+            self._register_on_tied_leaves()
+
+    def _register_on_tied_leaves(self) -> None:
+        """Where one node completes several leaves, only a tensor hook tells which of them the engine takes first."""
+        captured = self.captured
+        first, target = captured.first_edge, captured.edge_target
+        variables = {leaf.node: leaf.variable for leaf in captured.leaves if leaf.kind != "input" and leaf.target}
+        tied: set[int] = set()
+        for node in range(len(captured)):
+            if first[node + 1] - first[node] < 2:
+                continue
+            fed = [number for number in target[first[node] : first[node + 1]] if number in variables]
+            if len(fed) > 1:
+                tied.update(fed)
+        for number in tied:
+            variable = variables[number]
+            if variable is not None and number != UNKNOWN:
+                self._handles.append(variable.register_hook(partial(self._leaf_hook, number)))
+
+    # ------------------------------------------------------------ hooks
+
+    def _posthook(self) -> Callable[[int, Gradients, Gradients], None]:
+        log, poll = self.log, self.poll
+        if poll is None:
+
+            def note(node: int, sent: Gradients, handed: Gradients) -> None:
+                log.append((node, sent, handed))
+
+        else:
+
+            def note(node: int, sent: Gradients, handed: Gradients) -> None:
+                log.append((node, sent, handed))
+                if not len(log) & _POLL_MASK and poll(len(log)):
+                    raise Cancelled
+
+        return note
+
+    def _guarded_posthook(self, node: int, sent: Gradients, handed: Gradients) -> None:
+        """The same where foreign Python may edit a gradient after it was handed over: keeps copies."""
+        try:
+            with torch.no_grad():
+                before = self._before.pop(node, None)
+                self.log.append((node, self._copied(sent), self._copied(handed) if before is None else before))
+        except Exception as error:
+            self._miss(node, error)
+        if self.poll is not None and not len(self.log) & _POLL_MASK and self.poll(len(self.log)):
+            raise Cancelled
+
+    def _prehook(self, node: int, handed: Gradients) -> None:
+        self.entered = node
+        try:
+            with torch.no_grad():
+                self._before[node] = self._copied(handed)
+        except Exception as error:
+            self._miss(node, error)
+
+    def _leaf_prehook(self, node: int, handed: Gradients) -> None:
+        try:
+            with torch.no_grad():
+                guarded = self.captured.foreign.touches_gradients
+                self.log.append((node, (), self._copied(handed) if guarded else tuple(handed)))
+        except Exception as error:
+            self._miss(node, error)
+
+    def _leaf_hook(self, node: int, total: torch.Tensor) -> None:
+        self.leaf_order.append(node)
+
+    def _miss(self, node: int, error: Exception) -> None:
+        with suppress(Exception):
+            self.missed.append(f"{self.captured.ops[node]} was not recorded: {type(error).__name__}: {error}")
+
+    def _copied(self, gradients: Gradients) -> tuple[torch.Tensor | None, ...]:
+        return tuple(None if gradient is None else self._copy(gradient) for gradient in gradients)
+
+    def _copy(self, gradient: torch.Tensor) -> torch.Tensor:
+        """A copy of the gradient as it is now; the same one as long as it has not changed."""
+        copies = self._copies.setdefault(id(gradient), [])
+        for original, copy in copies[-1:]:
+            if original is gradient and same_bits(copy, gradient):
+                return copy
+        copy = gradient.detach().clone()
+        copies.append((gradient, copy))  # the original is kept so that its id stays its own
+        return copy
+
+    def release(self) -> None:
+        """Let go of the originals."""
+        self._copies.clear()
+
+
+def steps_of(log: Sequence[tuple[int, Gradients, Gradients]]) -> array[int]:
+    return array("i", [entry[0] for entry in log])
