@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
+from textual.actions import parse
 from textual.binding import Binding
 
 States = frozenset[str]
@@ -30,7 +31,7 @@ class Action:
     bound: str
     """Its keys, as Textual names them except that a character stands for itself; the first is the one to mention."""
     call: str
-    """The app's action: `step(1)`."""
+    """The app's action; `drive('step', 1)` calls that method of the session."""
     title: str
     """In the palette."""
     text: str
@@ -50,59 +51,59 @@ class Action:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("step", "n", "step(1)", "Step to the next node", "next node (visible row)", WALK, hidden="f10"),
-    Action("step-back", "N", "step(-1)", "Step back one node", "previous", WALK, pair="step"),
-    Action("line", "f", "line(1)", "Run to the next source line", "next source line", WALK),
-    Action("line-back", "F", "line(-1)", "Back to the previous source line", "previous", WALK, pair="line"),
-    Action("module", "m", "module(1)", "Run to the end of this module", "to the end of this module", WALK),
-    Action("module-back", "M", "module(-1)", "Back to the start of this module", "to its start", WALK, pair="module"),
-    Action("run", "c", "run(1)", "Run to the next breakpoint, or the end", "to the next breakpoint, or the end", WALK),
-    Action("run-back", "C", "run(-1)", "Back to the previous breakpoint, or the start", "previous, or the start", WALK, pair="run"),
-    Action("finding", "a", "finding(1)", "Run to the next finding", "next finding", WALK),
-    Action("finding-back", "A", "finding(-1)", "Back to the previous finding", "previous", WALK, pair="finding"),
-    Action("to-row", "t", "to_row", "Playhead to the selected row", "playhead to the selected row", WALK),
+    Action("step", "n", "drive('step', 1)", "Step to the next node", "next node (visible row)", WALK, hidden="f10"),
+    Action("step-back", "N", "drive('step', -1)", "Step back one node", "previous", WALK, pair="step"),
+    Action("line", "f", "drive('line', 1)", "Run to the next source line", "next source line", WALK),
+    Action("line-back", "F", "drive('line', -1)", "Back to the previous source line", "previous", WALK, pair="line"),
+    Action("module", "m", "drive('module', 1)", "Run to the end of this module", "to the end of this module", WALK),
+    Action("module-back", "M", "drive('module', -1)", "Back to the start of this module", "to its start", WALK, pair="module"),
+    Action("run", "c", "drive('run_to_break_or_end', 1)", "Run to a breakpoint", "to the next breakpoint or the end", WALK),
+    Action("run-back", "C", "drive('run_to_break_or_end', -1)", "Back to a breakpoint", "back to one", WALK, pair="run"),
+    Action("finding", "a", "drive('finding', 1)", "Run to the next finding", "next finding", WALK),
+    Action("finding-back", "A", "drive('finding', -1)", "Back to the previous finding", "previous", WALK, pair="finding"),
+    Action("to-row", "t", "drive('to_row')", "Playhead to the selected row", "playhead to the selected row", WALK),
     Action("go-to-step", "#", "go_to_step", "Go to a step by number", "go to a step by number", WALK),
-    Action("play", "space", "play", "Play or pause the tape", "play / pause the tape", WALK),
+    Action("play", "space", "drive('play')", "Play or pause the tape", "play / pause the tape", WALK),
     # ------------------------------------------------------------ select
-    Action("down", "j down", "move(1)", "Select the next row", "select the next row", SELECT),
-    Action("up", "k up", "move(-1)", "Select the previous row", "the previous", SELECT, pair="down"),
+    Action("down", "j down", "drive('move', 1)", "Select the next row", "select the next row", SELECT),
+    Action("up", "k up", "drive('move', -1)", "Select the previous row", "the previous", SELECT, pair="down"),
     Action("page-down", "pagedown", "page(1)", "Select a page further down", "a page down", SELECT),
     Action("page-up", "pageup", "page(-1)", "Select a page further up", "up", SELECT, pair="page-down"),
     Action("top", "g home", "edge(-1)", "Select the first row", "the first row", SELECT),
     Action("bottom", "G end", "edge(1)", "Select the last row", "the last", SELECT, pair="top"),
-    Action("select-playhead", "H", "select_playhead", "Select the playhead's row", "select the playhead's row", SELECT),
-    Action("fold", "h left", "fold", "Fold the selected row", "fold the selected row", SELECT),
-    Action("unfold", "l right", "unfold", "Unfold the selected row", "unfold it", SELECT, pair="fold"),
+    Action("select-playhead", "H", "drive('select_playhead')", "Select the playhead's row", "select the playhead's row", SELECT),
+    Action("fold", "h left", "drive('fold')", "Fold the selected row", "fold the selected row", SELECT),
+    Action("unfold", "l right", "drive('unfold')", "Unfold the selected row", "unfold it", SELECT, pair="fold"),
     Action("open", "enter", "open", "Open the selected row, or jump there", "open a fold; else the playhead jumps there", SELECT),
     Action("toward-loss", "u", "follow(True)", "Follow an edge toward the loss", "follow an edge toward the loss", SELECT),
     Action("toward-leaves", "d", "follow(False)", "Follow an edge toward the leaves", "the leaves", SELECT, pair="toward-loss"),
     Action("search", "/", "search", "Search the tape", "search: text, or /regex/", SELECT),
-    Action("next-match", ".", "match(1)", "Next match", "next match", SELECT),
-    Action("previous-match", ",", "match(-1)", "Previous match", "previous", SELECT, pair="next-match"),
+    Action("next-match", ".", "drive('match', 1)", "Next match", "next match", SELECT),
+    Action("previous-match", ",", "drive('match', -1)", "Previous match", "previous", SELECT, pair="next-match"),
     # ------------------------------------------------------------ look closer
     Action("values", "v", "values", "Show all values of a gradient", "values full screen", LOOK),
     Action("factors", "p", "factors", "Factors along the path from the root", "factors along the path from the root", LOOK),
-    Action("watch", "w", "watch", "Watch the selected gradient", "watch the selected gradient", LOOK),
+    Action("watch", "w", "drive('toggle_watch')", "Watch the selected gradient", "watch the selected gradient", LOOK),
     Action("copy", "y", "copy", "Copy the selected row", "copy the selected row", LOOK),
     Action("edit-source", "e", "edit_source", "Open the source line in $EDITOR", "the source line in $EDITOR", LOOK, ALWAYS),
     Action("next-tab", "]", "tab(1)", "Next tab", "next tab", LOOK, ALWAYS),
     Action("previous-tab", "[", "tab(-1)", "Previous tab", "previous", LOOK, ALWAYS, pair="next-tab"),
     # ------------------------------------------------------------ seed
-    Action("seed", "s", "edit_seed", "Edit the seed", "edit the seed: 1,10 · ones · onehot(3) · *2 · any expression", SEED, STOPPED),
-    Action("seed-selected", "S", "seed_selected", "Seed the selected row's tensor", "seed the selected row's tensor", SEED, STOPPED),
-    Action("jacobian-back", "(", "jacobian(-1)", "Previous row of the Jacobian", "previous row of the Jacobian", SEED, STOPPED),
-    Action("jacobian", ")", "jacobian(1)", "Next row of the Jacobian", "next", SEED, STOPPED, pair="jacobian-back"),
-    Action("pass-back", "{", "other_pass(-1)", "Show the previous pass", "previous pass", SEED),
-    Action("pass", "}", "other_pass(1)", "Show the next pass", "next", SEED, pair="pass-back"),
+    Action("seed", "s", "edit_seed", "Edit the seed", "edit it: 1,10 · ones · onehot(3) · *2 · an expression", SEED, STOPPED),
+    Action("seed-selected", "S", "drive('seed_selected')", "Seed the selected row", "seed the selected row", SEED, STOPPED),
+    Action("jacobian-back", "(", "drive('jacobian_row', -1)", "Previous Jacobian row", "previous Jacobian row", SEED, STOPPED),
+    Action("jacobian", ")", "drive('jacobian_row', 1)", "Next Jacobian row", "next", SEED, STOPPED, pair="jacobian-back"),
+    Action("pass-back", "{", "drive('show_pass', -1)", "Show the previous pass", "previous pass", SEED),
+    Action("pass", "}", "drive('show_pass', 1)", "Show the next pass", "next", SEED, pair="pass-back"),
     # ------------------------------------------------------------ script and calls
-    Action("resume", "r", "resume", "Resume the script", "resume the script to its next stop or end", CALLS, STOPPED, hidden="f5"),
+    Action("resume", "r", "resume", "Resume the script", "run on to the next stop or the end", CALLS, STOPPED, hidden="f5"),
     Action("next-call", ">", "next_call", "On to the next backward call", "on to the next backward call", CALLS),
-    Action("earlier-call", "<", "earlier_call", "Back to an earlier backward call", "back to earlier ones", CALLS, pair="next-call"),
+    Action("earlier-call", "<", "drive('earlier_call')", "Back to an earlier call", "earlier ones", CALLS, pair="next-call"),
     Action("rerun", "R", "rerun", "Run the script again", "run the script again (asks)", CALLS, LAUNCHED),
-    Action("break", "b", "toggle_break", "Breakpoint at the selected row", "breakpoint here", CALLS, hidden="f9"),
+    Action("break", "b", "drive('toggle_break')", "Breakpoint at the selected row", "breakpoint here", CALLS, hidden="f9"),
     Action("breaks", "B", "breaks", "List breakpoints", "list them, with conditions", CALLS, ALWAYS, pair="break"),
     Action("export", "E", "export", "Export what was recorded", "export", CALLS),
-    Action("interrupt", "ctrl+c", "interrupt", "Stop the script at its next backward call",
+    Action("interrupt", "ctrl+c", "drive('interrupt')", "Stop the script at its next backward call",
            "stop the script at its next backward call; again: interrupt it; again: kill it", CALLS, SCRIPT, priority=True),
     # ------------------------------------------------------------ screen
     Action("pane-1", "1", "pane(1)", "Go to the Tape", "Tape", SCREEN, ALWAYS),
@@ -110,15 +111,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane-3", "3", "pane(3)", "Go to the Node", "Node", SCREEN, ALWAYS, pair="pane-1"),
     Action("pane-4", "4", "pane(4)", "Go to the Seed", "Seed", SCREEN, ALWAYS, pair="pane-1"),
     Action("pane-5", "5", "pane(5)", "Go to Leaves, Findings, Output, Watch", "the tabs below", SCREEN, ALWAYS, pair="pane-1"),
-    Action("next-pane", "tab", "next_pane(1)", "Next pane", "next pane", SCREEN, ALWAYS),
-    Action("previous-pane", "shift+tab", "next_pane(-1)", "Previous pane", "previous", SCREEN, ALWAYS, pair="next-pane"),
+    Action("next-pane", "tab", "focus_next", "Next pane", "next pane", SCREEN, ALWAYS),
+    Action("previous-pane", "shift+tab", "focus_previous", "Previous pane", "previous", SCREEN, ALWAYS, pair="next-pane"),
     Action("zoom", "z", "zoom", "Zoom the pane", "zoom the pane", SCREEN, ALWAYS),
     Action("back", "escape", "back", "Leave zoom and search", "leave zoom and search (never quits)", SCREEN, ALWAYS, pair="zoom"),
     Action("output", "o", "output", "Show the script's output", "the script's output", SCREEN, ALWAYS),
     Action("help", "?", "help", "All keys", "all keys", SCREEN, ALWAYS, hidden="f1"),
     Action("palette", ": ctrl+p", "palette", "Command palette", "command palette", SCREEN, ALWAYS),
     Action("suspend", "ctrl+z", "suspend", "Suspend to the shell", "suspend to the shell", SCREEN, ALWAYS),
-    Action("quit", "q", "quit", "Quit", "quit (asks while the script lives)", SCREEN, ALWAYS),
+    Action("quit", "q", "quit", "Quit", "quit (asks while the script lives)", SCREEN, ALWAYS, hidden="ctrl+q"),
 )  # fmt: skip
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -185,6 +186,11 @@ _NAMES = {
     **{"pagedown": "PgDn", "pageup": "PgUp", "escape": "Esc", "home": "Home", "end": "End"},
     **{"down": "↓", "up": "↑", "left": "←", "right": "→"},
 }
+
+
+def living() -> dict[tuple[str, tuple[object, ...]], States]:
+    """The states of each action, by what Textual makes of its call."""
+    return {parse(action.call)[1:]: action.states for action in ACTIONS}
 
 
 def key_text(key: str) -> str:

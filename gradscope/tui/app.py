@@ -1,27 +1,41 @@
-"""The main screen: composes the panes, shows them the session's view, turns keys and messages into calls of the session."""
+"""The main screen: its panes and layouts, what is shown when, and how the program begins and ends."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App, ComposeResult
+from textual import events
+from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.widgets import Static
+from textual.filter import LineFilter, NoColor
+from textual.widget import Widget
 
-from gradscope.tui import actions
+from gradscope.errors import GradscopeError
+from gradscope.tui import actions, closing
+from gradscope.tui.driving import Driving
+from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
+from gradscope.tui.widgets.footer import Footer
+from gradscope.tui.widgets.header import Header
+from gradscope.tui.widgets.lower import LowerPane
+from gradscope.tui.widgets.node import NodePane
+from gradscope.tui.widgets.seed import SeedPane
+from gradscope.tui.widgets.source import SourcePane
+from gradscope.tui.widgets.tape import TapePane
 
 if TYPE_CHECKING:
-    from gradscope.session.view import View
+    from gradscope.findings.finding import Finding
+    from gradscope.model.report import Report
+    from gradscope.session.session import Session
+    from gradscope.session.view import Stop, View
+    from gradscope.settings import Options
+
+_LIVING = actions.living()
 
 
-class _Placeholder(Pane):
-    def show(self, view: View) -> None:
-        return
-
-
-class GradscopeApp(App[int]):
-    """The terminal debugger."""
+class GradscopeApp(Driving, inherit_bindings=False):
+    """The terminal debugger. `run` and `open_snapshot` below start it."""
 
     CSS_PATH = "app.tcss"
     TITLE = "gradscope"
@@ -29,21 +43,239 @@ class GradscopeApp(App[int]):
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
     BINDINGS: ClassVar = actions.bindings()
 
+    def __init__(self, options: Options | None = None, session: Session | None = None, ascii_only: bool = False) -> None:
+        super().__init__(options, session)
+        self._ascii = AsciiFilter(enabled=ascii_only or wants_ascii())
+        self._panes: dict[int, Pane] = {}
+        self._told: Stop | None = None
+        self._crash_told = False
+        self.animation_level = "none"
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """NO_COLOR leaves no colour at all, and `--ascii` no sign that is not ASCII."""
+        colourless = [NoColor()] if self.no_color else []
+        return [*super().get_line_filters(), *colourless, *([self._ascii] if self._ascii.enabled else [])]
+
+    # ------------------------------------------------------------ what there is to see
+
     def compose(self) -> ComposeResult:
-        yield Static(id="header")
+        yield Header(self.options.title if self.options else "", id="header")
         with Container(id="body"):
             with Vertical(id="left", classes="-column"):
-                yield _Placeholder(id="tape")
+                yield TapePane(id="tape")
                 with Vertical(id="middle", classes="-column"):
-                    yield _Placeholder(id="source")
-                    yield _Placeholder(id="seed")
+                    yield SourcePane(id="source")
+                    yield SeedPane(id="seed")
             with Vertical(id="right", classes="-column"):
-                yield _Placeholder(id="node")
-                yield _Placeholder(id="lower")
-        yield Static(id="footer")
+                yield NodePane(id="node")
+                yield LowerPane(id="lower")
+        yield Footer(id="footer")
+
+    def on_mount(self) -> None:
+        self._panes = {pane.NUMBER: pane for pane in self.query(Pane)}
+        self.tape.focus()
+        self._put_below(3)
+        # Textual 8.2 leaves the screen blank when the shell brings the program back
+        self.app_resume_signal.subscribe(self, lambda _: self.set_timer(0.05, self._repaint))
+        if self.session is not None:
+            self.session.on_error = self.complain
+            self.call_after_refresh(self.refresh_view)
+        elif self.options is not None:
+            self.call_after_refresh(self.start_script)
+
+    def refresh_view(self) -> None:
+        if self.session is not None and not self._reading:
+            self.show(self.session.view())
 
     def show(self, view: View) -> None:
         """Draw this state on every pane, as one repaint."""
+        self.view = view
         with self.batch_update():
-            for pane in self.query(Pane):
+            self.query_one(Header).show(view)
+            self.query_one(Footer).show(view)
+            for pane in self._panes.values():
                 pane.show(view)
+            self.screen_stack[0].set_class(view.edited, "edited")
+        self.keep_time(view)
+        self._tell(view)
+
+    def _tell(self, view: View) -> None:
+        """Open what a new state calls for: the roots to pick from, the traceback of a crash."""
+        stop = view.stop
+        if stop is not None and stop.live and stop.graph is None and view.state.value == "stopped" and stop is not self._told:
+            self._told = stop
+            self.action_roots()
+        if view.state.value == "crashed" and not self._crash_told:
+            self._crash_told = True
+            from gradscope.tui.screens.error import ErrorScreen
+
+            gone = view.exit
+            what, traceback = (gone.message, gone.traceback) if gone else ("", "")
+            hint = "what was recorded stays here to look at; R runs the script again"
+            self.push_screen(ErrorScreen("The script crashed", what or "it died", "", hint, traceback))
+
+    def complain(self, error: GradscopeError) -> None:
+        """A seed that is refused is told at the seed's line, anything else in a corner."""
+        seed = self.query_one(SeedPane) if self._panes else None
+        if seed is not None and seed.editing:
+            seed.refuse(error.what, error.why, error.hint)
+        else:
+            super().complain(error)
+
+    # ------------------------------------------------------------ which keys live
+
+    @property
+    def state_name(self) -> str:
+        return self.view.state.value if self.view is not None else "starting"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key does nothing in a state that its action does not live in."""
+        states = _LIVING.get((action, parameters))
+        return states is None or self.state_name in states
+
+    # ------------------------------------------------------------ panes
+
+    @property
+    def tape(self) -> TapePane:
+        return self.query_one(TapePane)
+
+    @property
+    def lower(self) -> LowerPane:
+        return self.query_one(LowerPane)
+
+    @property
+    def screen_rows(self) -> int:
+        return self.tape.page if self._panes else 40
+
+    def action_pane(self, number: int) -> None:
+        """Focus a pane; below 100 columns it also takes the place under the Tape."""
+        pane = self._panes[number]
+        if pane.NUMBER != 1:
+            self._put_below(number)
+        if self.screen.has_class("-zoom"):
+            self._zoom(pane)
+        self.call_after_refresh(pane.focus)
+
+    def action_tab(self, direction: int) -> None:
+        pane = self._focused_pane()
+        (pane if isinstance(pane, NodePane | LowerPane) else self.query_one(NodePane)).tab(direction)
+
+    def action_output(self) -> None:
+        self.lower.open_tab("output")
+        self.action_pane(5)
+
+    def action_edit_seed(self) -> None:
+        self._put_below(4)
+        self.query_one(SeedPane).edit()
+
+    def action_zoom(self) -> None:
+        self._zoom(None if self.screen.has_class("-zoom") else self._focused_pane())
+
+    def action_back(self) -> None:
+        """Esc: out of the zoom, else out of the search, else to the Tape; never out of the program."""
+        if self.screen.has_class("-zoom"):
+            self._zoom(None)
+        elif self.view is not None and (self.view.search or self.view.notice):
+            self.drive(lambda session: session.set_search(""))
+        else:
+            self.tape.focus()
+
+    def _focused_pane(self) -> Pane:
+        focused = self.screen.focused
+        around = focused.ancestors_with_self if focused is not None else []
+        return next((node for node in around if isinstance(node, Pane)), self.tape)
+
+    def _put_below(self, number: int) -> None:
+        """Choose the pane that narrow screens show under the Tape."""
+        for pane in self._panes.values():
+            pane.set_class(number == pane.NUMBER, "-below")
+        below = self._panes[number]
+        for column in self.query(".-column"):
+            column.set_class(column in below.ancestors, "-holds-below")
+
+    def _zoom(self, pane: Pane | None) -> None:
+        """Show one pane alone; None shows all again."""
+        around: list[Widget] = [] if pane is None else [node for node in pane.ancestors_with_self if isinstance(node, Widget)]
+        with self.batch_update():
+            self.screen.set_class(pane is not None, "-zoom")
+            for widget in (*self.query(".-column"), *self._panes.values()):
+                widget.set_class(widget in around, "-zoomed")
+
+    # ------------------------------------------------------------ the script's side
+
+    def started(self) -> None:
+        assert self.terminal is not None
+        assert self.session is not None
+        self.session.on_error = self.complain
+        self._told, self._crash_told = None, False
+        self.lower.attach(self.terminal)
+
+    def output_came(self) -> None:
+        self.lower.output_came()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.resize_script(event.size.height, event.size.width)
+
+    # ------------------------------------------------------------ screens over this one
+
+    def action_copy(self) -> None:
+        text = self.tape.selected_text()
+        if text:
+            self.copy_to_clipboard(text)
+            self.notify(text, title="Copied", timeout=3, markup=False)
+
+    def action_help(self) -> None:
+        from gradscope.tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen())
+
+    def action_palette(self) -> None:
+        from textual.command import CommandPalette
+
+        from gradscope.tui.palette import ActionsProvider
+
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(providers=[ActionsProvider], placeholder="what to do"))
+
+    def action_suspend(self) -> None:
+        self.action_suspend_process()
+
+    def _repaint(self) -> None:
+        self.refresh(repaint=True, layout=True)
+
+    async def action_quit(self) -> None:
+        """Ask what becomes of the script, if it lives."""
+        from gradscope.tui.screens.quit import Quit, quit_screen
+
+        if self.bridge is None or self.state_name not in actions.SCRIPT:
+            self.exit(self.exit_code)
+            return
+
+        def answered(choice: int | None) -> None:
+            if choice == Quit.STOP:
+                self.end_script()
+            elif choice == Quit.FINISH and self.session is not None:
+                self.follow_script = True
+                self.session.let_finish()
+                self.exit(0)
+
+        title = self.options.title if self.options else "the script"
+        self.push_screen(quit_screen(title, stopped=self.state_name == "stopped"), answered)
+
+
+def run(options: Options) -> int:
+    """Run a script under the screen. Gives the exit code: the script's own."""
+    with closing.terminal_of_our_own():
+        app = GradscopeApp(options, ascii_only=options.ascii)
+        code = app.run()
+    return closing.finish(app, app.return_code or 0 if code is None else code)
+
+
+def open_snapshot(report: Report[Finding], ascii: bool = False) -> int:
+    """Look at what a snapshot holds."""
+    from gradscope.session.session import Session
+
+    with closing.terminal_of_our_own():
+        app = GradscopeApp(session=Session.from_snapshot(report), ascii_only=ascii)
+        app.run()
+    return app.return_code or 0

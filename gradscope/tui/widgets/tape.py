@@ -70,6 +70,10 @@ class TapePane(Pane):
         """How many rows are in sight."""
         return self._list.page
 
+    def selected_text(self) -> str:
+        """The selected row, as it stands there."""
+        return self._list.selected_text()
+
     def _place_hint(self) -> None:
         """Under the last row where the rows leave room, else at the bottom."""
         self.set_class(self._list.count + 3 <= self.size.height, "-roomy")
@@ -150,7 +154,7 @@ class TapeList(VirtualList):
         text.left("node" if columns.makes else "module / node", columns.node, colours.muted).add(" ")
         for name, cell in (("makes", columns.makes), ("line", columns.line), ("shape", columns.shape)):
             if cell:
-                text.left(name, cell, colours.muted).add(" ")
+                text.left(name, cell + 1, colours.muted)
         text.right("‖grad‖", NORM, colours.muted)
         if columns.delta:
             text.to(text.width + columns.flags)
@@ -218,6 +222,12 @@ class TapeList(VirtualList):
             line.left(self._scale.bar(drawing.norm, columns.bar), columns.bar, colours.bar)
         if columns.delta:
             line.right(drawing.delta, columns.delta, colours.warning)
+
+    def selected_text(self) -> str:
+        view = self._view
+        if view is None or view.rows is None:
+            return ""
+        return " ".join(self.draw(view.selection, self.size.width).text.split())
 
     # ------------------------------------------------------------ rails
 

@@ -35,20 +35,21 @@ class Content:
         columns = graph.columns
         digits = len(str(tape.steps))
         labels = [*columns.ops, *(f"{leaf.name}  (leaf)" for leaf in graph.reached[:1000])]
-        codes = [origin.code for origin in columns.origins[:5000]]
+        leaf_lines = {leaf.origin for leaf in graph.leaves}
+        codes = [origin.code for place, origin in enumerate(columns.origins[:5000]) if place not in leaf_lines]
         lines = max((origin.line for origin in columns.origins), default=0)
-        shapes = {*columns.shapes[:1000], *columns_of(tape)}
+        shapes = {*columns.shapes[:1000], *shapes_of(tape)}
         return cls(
             step=max(4, 2 * digits + 1 if grouped else digits),
             node=_between(NARROWEST_NODE, max(map(cells, labels), default=0), WIDEST_NODE),
             makes=_between(NARROWEST_MAKES, max(map(cells, codes), default=0), WIDEST_MAKES),
             line=max(4, len(str(lines)) + 1),
-            shape=_between(5, max((len(numbers.shape(shape)) for shape in shapes), default=0), WIDEST_SHAPE),
+            shape=_between(4, max((len(numbers.shape(shape)) for shape in shapes), default=0), WIDEST_SHAPE),
             grouped=grouped,
         )
 
 
-def columns_of(tape: Tape) -> list[tuple[int, ...]]:
+def shapes_of(tape: Tape) -> list[tuple[int, ...]]:
     """The distinct shapes in a pass."""
     return [tuple(shape) for shape in tape.columns.tensors.shapes[:1000]]
 
@@ -76,11 +77,11 @@ class Columns:
         fixed = GUTTER + content.step + 1 + rail + 1 + NORM + flags + bar + (DELTA if delta else 0)
         room = width - fixed
         shape = content.shape + 1
-        for makes, wanted_shape in ((content.makes, shape), (NARROWEST_MAKES, shape), (content.makes, 0), (NARROWEST_MAKES, 0)):
+        for wanted_shape in (shape, 0):
             if content.grouped or (delta and wanted_shape and width < 76):
                 continue
-            needed = content.node + 1 + makes + 1 + content.line + 1 + wanted_shape
-            if needed <= room:
+            makes = min(content.makes, room - (content.node + 1 + 1 + content.line + 1 + wanted_shape))
+            if makes >= NARROWEST_MAKES:
                 return cls(content.step, rail, content.node, makes, content.line, max(0, wanted_shape - 1), flags, bar, _delta(delta))
         # the line moves into the node's column
         if delta or room - shape < NARROWEST_NODE:

@@ -1,0 +1,45 @@
+"""A fault, told: what happened, why, what to do, and the script's own traceback where there is one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from gradscope.tui.screens.dialog import Dialog
+
+
+class ErrorScreen(Dialog[None]):
+    """Stays until it is closed; what lies behind it stays as it is."""
+
+    BINDINGS: ClassVar = [Binding("enter", "close", show=False), Binding("d", "details", show=False)]
+
+    def __init__(self, heading: str, what: str, why: str = "", hint: str = "", details: str = "") -> None:
+        super().__init__()
+        self.HEADING = heading
+        self.KEYS = "Enter or Esc close" + (" · d the traceback" if details else "")
+        self._parts = (what, why, hint)
+        self._details = details
+
+    def body(self) -> list[Widget]:
+        what, why, hint = self._parts
+        text = Content("\n").join(
+            part
+            for part in (
+                Content.styled(what, "bold $text-error"),
+                Content(why) if why else None,
+                Content.assemble(("what to do  ", "$text-muted"), hint) if hint else None,
+            )
+            if part is not None
+        )
+        traceback = VerticalScroll(Static(Content(self._details.rstrip())), id="traceback")
+        traceback.display = bool(self._details)
+        return [Static(text, classes="dialog-text"), traceback]
+
+    def action_details(self) -> None:
+        traceback = self.query_one("#traceback")
+        traceback.display = bool(self._details) and not traceback.display
