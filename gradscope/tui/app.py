@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.containers import Container
 from textual.filter import LineFilter, NoColor
 from textual.widget import Widget
 
@@ -18,11 +18,6 @@ from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.footer import Footer
 from gradscope.tui.widgets.header import Header
-from gradscope.tui.widgets.lower import LowerPane
-from gradscope.tui.widgets.node import NodePane
-from gradscope.tui.widgets.seed import SeedPane
-from gradscope.tui.widgets.source import SourcePane
-from gradscope.tui.widgets.tape import TapePane
 
 if TYPE_CHECKING:
     from gradscope.findings.finding import Finding
@@ -30,8 +25,14 @@ if TYPE_CHECKING:
     from gradscope.session.session import Session
     from gradscope.session.view import Stop, View
     from gradscope.settings import Options
+    from gradscope.tui.widgets.lower import LowerPane
+    from gradscope.tui.widgets.seed import SeedPane
+    from gradscope.tui.widgets.tape import TapePane
 
 _LIVING = actions.living()
+
+TABBED = (3, 5)
+"""panes that have tabs"""
 
 
 class GradscopeApp(Driving, inherit_bindings=False):
@@ -60,28 +61,30 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield Header(self.options.title if self.options else "", id="header")
-        with Container(id="body"):
-            with Vertical(id="left", classes="-column"):
-                yield TapePane(id="tape")
-                with Vertical(id="middle", classes="-column"):
-                    yield SourcePane(id="source")
-                    yield SeedPane(id="seed")
-            with Vertical(id="right", classes="-column"):
-                yield NodePane(id="node")
-                yield LowerPane(id="lower")
+        yield Container(*([] if self.options else self._columns()), id="body")
         yield Footer(id="footer")
 
     def on_mount(self) -> None:
-        self._panes = {pane.NUMBER: pane for pane in self.query(Pane)}
-        self.tape.focus()
-        self._put_below(3)
         # Textual 8.2 leaves the screen blank when the shell brings the program back
         self.app_resume_signal.subscribe(self, lambda _: self.set_timer(0.05, self._repaint))
+        if self.options is not None:
+            self.call_after_refresh(self.start_script)
+        else:
+            self._settle()
+            self.call_after_refresh(self.refresh_view)
+
+    def _columns(self) -> list[Widget]:
+        from gradscope.tui import body
+
+        return body.columns()
+
+    def _settle(self) -> None:
+        """The panes are there."""
+        self._panes = {pane.NUMBER: pane for pane in self.query(Pane)}
+        self._put_below(3)
+        self.tape.focus()
         if self.session is not None:
             self.session.on_error = self.complain
-            self.call_after_refresh(self.refresh_view)
-        elif self.options is not None:
-            self.call_after_refresh(self.start_script)
 
     def refresh_view(self) -> None:
         if self.session is not None and not self._reading:
@@ -116,7 +119,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def complain(self, error: GradscopeError) -> None:
         """A seed that is refused is told at the seed's line, anything else in a corner."""
-        seed = self.query_one(SeedPane) if self._panes else None
+        seed = cast("SeedPane", self._panes.get(4))
         if seed is not None and seed.editing:
             seed.refuse(error.what, error.why, error.hint)
         else:
@@ -129,7 +132,9 @@ class GradscopeApp(Driving, inherit_bindings=False):
         return self.view.state.value if self.view is not None else "starting"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key does nothing in a state that its action does not live in."""
+        """A key does nothing in a state that its action does not live in, and little before the panes are there."""
+        if not self._panes and action not in ("quit", "help", "suspend"):
+            return False
         states = _LIVING.get((action, parameters))
         return states is None or self.state_name in states
 
@@ -137,11 +142,11 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     @property
     def tape(self) -> TapePane:
-        return self.query_one(TapePane)
+        return cast("TapePane", self._panes[1])
 
     @property
     def lower(self) -> LowerPane:
-        return self.query_one(LowerPane)
+        return cast("LowerPane", self._panes[5])
 
     @property
     def screen_rows(self) -> int:
@@ -158,7 +163,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def action_tab(self, direction: int) -> None:
         pane = self._focused_pane()
-        (pane if isinstance(pane, NodePane | LowerPane) else self.query_one(NodePane)).tab(direction)
+        cast("LowerPane", pane if pane.NUMBER in TABBED else self._panes[TABBED[0]]).tab(direction)
 
     def action_output(self) -> None:
         self.lower.open_tab("output")
@@ -166,7 +171,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def action_edit_seed(self) -> None:
         self._put_below(4)
-        self.query_one(SeedPane).edit()
+        cast("SeedPane", self._panes[4]).edit()
 
     def action_zoom(self) -> None:
         self._zoom(None if self.screen.has_class("-zoom") else self._focused_pane())
@@ -203,12 +208,22 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     # ------------------------------------------------------------ the script's side
 
-    def started(self) -> None:
-        assert self.terminal is not None
-        assert self.session is not None
-        self.session.on_error = self.complain
+    def load(self) -> None:
+        from gradscope.tui import body
+
+        assert body
+
+    async def started(self) -> None:
+        if not self._panes:
+            with self.batch_update():
+                await self.query_one("#body").mount_all(self._columns())
+                self._settle()
         self._told, self._crash_told = None, False
-        self.lower.attach(self.terminal)
+        if self.session is not None:
+            self.session.on_error = self.complain
+            self.session.screen_rows = self.screen_rows
+        if self.terminal is not None:
+            self.lower.attach(self.terminal)
 
     def output_came(self) -> None:
         self.lower.output_came()

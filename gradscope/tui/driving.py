@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual import on, work
+from textual.message import Message
 from textual.timer import Timer
 
 from gradscope.errors import GradscopeError
 from gradscope.tui import messages as m
-from gradscope.tui import numbers
 from gradscope.tui.hosting import Failed, Hosting
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SEARCHED_AT_ONCE = 100_000
 WITH_TENSORS = (".gscope", ".safetensors")
 
 
-class Exported(m.Message):
+class Exported(Message):
     def __init__(self, path: str, problem: str = "") -> None:
         super().__init__()
         self.path, self.problem = path, problem
@@ -91,6 +91,7 @@ class Driving(Hosting):
             self.drive(lambda session: session.toggle(row) if rows.folded(row) is not None else session.to_row(row))
 
     def action_follow(self, toward_loss: bool) -> None:
+        from gradscope.tui import numbers
         from gradscope.tui.screens.choices import Choice, ChoicesScreen
 
         if self.session is None or self._reading:
@@ -333,7 +334,8 @@ class Driving(Hosting):
         self.refresh_view()
 
     @on(Failed)
-    def _failed(self, event: Failed) -> None:
+    async def _failed(self, event: Failed) -> None:
         from gradscope.tui.screens.error import ErrorScreen
 
+        await self.started()
         self.push_screen(ErrorScreen(event.heading, event.error.what, event.error.why, event.error.hint))

@@ -69,8 +69,11 @@ class Hosting(App[int]):
     def refresh_view(self) -> None:
         """Show what the session says now."""
 
-    def started(self) -> None:
-        """A script runs: its terminal can be drawn."""
+    def load(self) -> None:
+        """Import what the first paint does without; in a thread."""
+
+    async def started(self) -> None:
+        """A script runs, or failed to."""
 
     def output_came(self) -> None:
         """The script's terminal shows something new."""
@@ -85,26 +88,27 @@ class Hosting(App[int]):
     @work(thread=True, exclusive=True, exit_on_error=False, group="start")
     def start_script(self, again: Session | None = None) -> None:
         """Start the script; what that needs is imported here, after the first paint."""
-        from gradscope.session.starting import start
-        from gradscope.session.terminal import Terminal
-
         assert self.options is not None
         rows, columns = self.size.height, self.size.width
         try:
+            from gradscope.session.starting import start
+            from gradscope.session.terminal import Terminal
+
             session, launched = start(self.options, (rows, columns), again)
+            self.load()
+            self.post_message(Started(session, launched, Terminal(rows, columns)))
         except GradscopeError as error:
             self.post_message(Failed("The script could not be started", error))
-            return
-        self.post_message(Started(session, launched, Terminal(rows, columns)))
+        except Exception as fault:
+            self.post_message(Failed("A fault of gradscope's own", own_fault(fault)))
 
     @on(Started)
-    def _run_begins(self, event: Started) -> None:
+    async def _run_begins(self, event: Started) -> None:
         self.session, self.terminal = event.session, event.terminal
-        self.session.screen_rows = self.screen_rows
         self.bridge = bridge = Bridge(event.launched, self.post_message)
         self.terminal.reply = bridge.write
+        await self.started()
         bridge.begin()
-        self.started()
         self.refresh_view()
 
     # ------------------------------------------------------------ reports
@@ -230,3 +234,11 @@ def _weight(report: Any) -> int:
     """How many bytes of columns there are to read."""
     tape, graph = getattr(report, "tape", None), getattr(report, "graph", None)
     return len(getattr(tape, "contribution_edge", b"")) * 4 + len(getattr(graph, "edge_target", b"")) * 4
+
+
+def own_fault(fault: BaseException) -> GradscopeError:
+    """A bug of ours, as a person is told of it; the log has the rest."""
+    import logging
+
+    logging.getLogger("gradscope").error("own fault", exc_info=fault)
+    return GradscopeError(f"{type(fault).__name__}: {fault}", "this is a bug of gradscope", "please report it")
