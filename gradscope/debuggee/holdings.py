@@ -175,10 +175,10 @@ def is_module(thing: Any) -> bool:
 
 
 def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
-    """Parameters, buffers and submodules by name; also those in attributes that torch does not look into (plain lists and dicts)."""
+    """Parameters, buffers and submodules by name; also those in plain lists and dicts, which torch does not look into."""
     attributes = _dict(module) or {}
-    for kind in ("_parameters", "_modules", "_buffers"):
-        yield from list((attributes.get(kind) or {}).items())
+    for registry in ("_parameters", "_modules", "_buffers"):
+        yield from list((attributes.get(registry) or {}).items())
     for name, value in list(attributes.items()):
         if name.startswith("_"):
             continue

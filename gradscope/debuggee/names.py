@@ -56,7 +56,7 @@ class Names:
         ]
 
     def unreached(self, reached: Sequence[Any]) -> list[tuple[Any, LeafName]]:
-        """Tensors that could have had a gradient and are not among the leaves: parameters of modules in view, and of optimizers."""
+        """Tensors that could get a gradient and are not among the leaves: parameters of modules in view and of optimizers."""
         seen = {id(tensor) for tensor in reached}
         missing = []
         for tensor in [*self._holdings.parameters(), *(t for optimizer in self._optimizers for _, t in _parameters(optimizer))]:

@@ -7,15 +7,19 @@ of a node or a tensor is touched or kept.
 
 from __future__ import annotations
 
+import builtins
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from gradscope.debuggee import person_code, statements
+from gradscope.debuggee.compiled_code import see_compiled
 from gradscope.debuggee.fast_path import FastPath
+from gradscope.debuggee.hidden_frames import hide
 from gradscope.debuggee.spans import Spans
 from gradscope.model.columns import Origin
 
@@ -48,20 +52,21 @@ class Origins:
         self._module_references: dict[int, weakref.ref[Any]] = {}
         self._module_path: Callable[[Any], str] = lambda module: type(module).__name__
         self.note = self._make_note()
-        self._mode = _make_mode(torch, self.note)
-        self._fast_path = FastPath(torch, self._mode)
+        self.mode = _make_mode(torch, self.note)
+        self._fast_path = FastPath(torch, self.mode)
         self._paused = 1
         self._depth = 0
-        self._undo: list[Callable[[], None]] = []
+        self._thread = threading.get_ident()
+        self.undo: list[Callable[[], None]] = []
 
     def lookup(self, sequence_nr: int) -> Origin | None:
         """The origin of the node with this number in the main thread, or None when nobody saw it being made."""
-        index = self.spans.find(sequence_nr)
+        index = self.index(sequence_nr)
         return None if index < 0 else self.origin(index)
 
     def index(self, sequence_nr: int) -> int:
         """The number of the origin, for those who keep columns; -1 for none."""
-        return self.spans.find(sequence_nr)
+        return -1 if self._elsewhere() else self.spans.find(sequence_nr)
 
     def origin(self, index: int) -> Origin:
         """The origin with this number; its text is read from the file at the first time."""
@@ -88,15 +93,19 @@ class Origins:
 
     def pause(self) -> None:
         """See nothing until the matching `resume`: while gradscope itself computes, and inside compiled code."""
+        if self._elsewhere():
+            return
         self._paused += 1
         if self._paused == 1:
             self._fast_path.leave()
-            self._depth = _take_off(self._torch, self._mode)
+            self._depth = _take_off(self._torch, self.mode)
 
     def resume(self) -> None:
+        if self._elsewhere():
+            return
         self._paused -= 1
         if self._paused == 0:
-            _put_on(self._torch, self._mode, self._depth)
+            _put_on(self._torch, self.mode, self._depth)
             self._fast_path.enter()
 
     def remove(self) -> None:
@@ -104,21 +113,29 @@ class Origins:
         if self._paused == 0:
             self.pause()
         self._paused = 1 << 30
-        for undo in reversed(self._undo):
+        for undo in reversed(self.undo):
             undo()
-        self._undo.clear()
+        self.undo.clear()
 
-    def span(self, frame: FrameType) -> Callable[[], None]:
-        """Give all nodes made between now and the call of the result to the person's line above this frame."""
+    def span(self) -> Callable[[], None]:
+        """Give all nodes made between now and the call of the result to the person's line above whoever calls the result."""
         count = self._torch.autograd._get_sequence_nr
-        start = count()
+        start = count() if self.seeing() else -1
 
         def end() -> None:
             now = count()
-            if now > start:
-                self.note(start, now, frame, None)
+            if 0 <= start < now:
+                self.note(start, now, sys._getframe(1), None)
 
         return end
+
+    def seeing(self) -> bool:
+        """Whether calls made here and now are noted."""
+        return self._paused == 0 and not self._elsewhere()
+
+    def _elsewhere(self) -> bool:
+        """Whether this is another thread: it has numbers and a mode stack of its own."""
+        return threading.get_ident() != self._thread
 
     def _make_note(self) -> Callable[[int, int, FrameType, Any], None]:
         """The hot path, with everything it needs at hand: find the place of the frame and append the stretch."""
@@ -127,7 +144,7 @@ class Origins:
         spans = self.spans
         starts, ends, values = spans.starts, spans.ends, spans.values
         add_start, add_end, add_value = starts.append, ends.append, values.append
-        person, library, ours = person_code.PERSON, person_code.LIBRARY, person_code.OURS
+        person, library = person_code.PERSON, person_code.LIBRARY
         searched = range(_SEARCHED)
         latest = 0
         check_at = spans.most
@@ -146,8 +163,6 @@ class Origins:
                     chosen = chosen or at
                 elif code is call_impl and module is None:
                     module = at.f_locals["self"]
-                elif whose == ours:
-                    break
                 at = at.f_back
             if chosen is None:
                 chosen = frame
@@ -232,7 +247,12 @@ class Origins:
 def install(torch: Any) -> Origins:
     """Begin to note origins on this thread."""
     origins = Origins(torch)
-    _see_custom_functions(torch, origins)
+    mode_function = type(origins.mode).__torch_function__
+    origins.undo += [
+        hide(mode_function.__code__, mode_function.__globals__),
+        _see_custom_functions(torch, origins),
+        see_compiled(origins),
+    ]
     origins.resume()
     return origins
 
@@ -284,10 +304,15 @@ def _make_mode(torch: Any, note: Callable[[int, int, FrameType, Any], None]) -> 
                 note(before, after, caller(1), func)
             return result
 
+    # Warnings that torch's C++ raises are judged as those of the script's own module, then shown where they belong.
+    plain = OriginMode.__torch_function__
+    namespace = {"__name__": "__main__", "__builtins__": builtins}
+    function: Any = FunctionType(plain.__code__, namespace, plain.__name__, plain.__defaults__, plain.__closure__)
+    OriginMode.__torch_function__ = function  # type: ignore[method-assign]
     return OriginMode()
 
 
-def _see_custom_functions(torch: Any, origins: Origins) -> None:
+def _see_custom_functions(torch: Any, origins: Origins) -> Callable[[], None]:
     """`Function.apply` makes its node past the mode. It calls this one small function of torch's just before: note it there."""
     home = torch._functorch.utils
     original = home.unwrap_dead_wrappers
@@ -297,13 +322,13 @@ def _see_custom_functions(torch: Any, origins: Origins) -> None:
 
     def unwrap_dead_wrappers(args: Any) -> Any:
         frame = sys._getframe(1)
-        if frame.f_code is apply and frame.f_back is not None and origins._paused == 0:
+        if frame.f_code is apply and frame.f_back is not None and origins.seeing():
             start = number()
             note(start, start + 1, frame.f_back, None)
         return original(args)
 
     home.unwrap_dead_wrappers = unwrap_dead_wrappers
-    origins._undo.append(lambda: setattr(home, "unwrap_dead_wrappers", original))
+    return lambda: setattr(home, "unwrap_dead_wrappers", original)
 
 
 def _outermost_module(frame: FrameType | None, call_impl: CodeType) -> Any:

@@ -1,4 +1,7 @@
-"""Tells when the script has imported torch. Nothing of ours imports it earlier: what the script sets before that must count."""
+"""Tells when the script has imported torch, or a part of it that torch itself imports late.
+
+Nothing of ours imports torch earlier: what the script sets before that must count.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +17,44 @@ _UNSEEN = "<frozen importlib._bootstrap>"
 
 def on_torch(callback: Callable[[ModuleType], None]) -> None:
     """Call `callback` with the module once the script has imported torch."""
-    sys.meta_path.insert(0, _TorchFinder(callback))
+    on_import("torch", callback)
 
 
-class _TorchFinder(MetaPathFinder):
-    def __init__(self, callback: Callable[[ModuleType], None]) -> None:
-        self._callback = callback
+def on_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[[], None]:
+    """Call `callback` with the module of that name once it has been imported. Returns what calls that off."""
+    finder = _Finder(name, callback)
+    sys.meta_path.insert(0, finder)
+
+    def call_off() -> None:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+    return call_off
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, wanted: str, callback: Callable[[ModuleType], None]) -> None:
+        self._wanted, self._callback = wanted, callback
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Let the others find torch, and load it in their stead. A script may only ask whether it is there."""
-        if name != "torch":
+        """Let the others find it, and load it in their stead. A script may only ask whether it is there."""
+        if name != self._wanted:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _TorchLoader(spec.loader, self._loaded)
+                    spec.loader = _Loader(spec.loader, self._loaded)
                 return spec
         return None
 
-    def _loaded(self, torch: ModuleType) -> None:
+    def _loaded(self, module: ModuleType) -> None:
         sys.meta_path.remove(self)
-        self._callback(torch)
+        self._callback(module)
 
 
-class _TorchLoader(Loader):
-    """Loads torch as its own loader does, then says so."""
+class _Loader(Loader):
+    """Loads a module as its own loader does, then says so."""
 
     def __init__(self, loader: Loader, loaded: Callable[[ModuleType], None]) -> None:
         self._loader, self._loaded = loader, loaded
