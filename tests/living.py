@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gradscope.protocol.channel import Closed
+from gradscope.protocol.messages import Recorded
 from gradscope.session.launcher import Launched
 from gradscope.session.session import Session
 from gradscope.session.starting import start
@@ -75,8 +76,8 @@ class Living:
             report, over = None, self.launched.wait(PATIENCE) is not None
         if report is not None:
             self.session.handle(report)
-            for text in self.session.take_printed():
-                self.terminal.mark(text)
+            if isinstance(report, Recorded) and report.tape.printed:
+                self.terminal.mark(report.tape.printed)
         elif over:
             self._speaks = False
             self._read_terminal(0.0)

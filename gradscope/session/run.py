@@ -84,7 +84,6 @@ class Run:
         self._busy: Busy | None = None
         self._exit: Exit | None = None
         self._interrupts = 0
-        self._printed: list[str] = []
         self._greeted = self._gone = False
         self._resolved: tuple[object, object, tuple[int, ...]] = (None, None, ())
         self._sorted: tuple[object, object, tuple[Finding, ...]] = (None, None, ())
@@ -190,8 +189,6 @@ class Run:
 
     def _recorded(self, visit: Visit, report: m.Recorded) -> None:
         stop, self._busy = visit.stop, None
-        if report.tape.printed and report.tape.kind == "explored":
-            self._printed.append(report.tape.printed)
         if stop.graph is None:
             return
         tape = Tape(report.tape, stop.graph)
@@ -260,11 +257,6 @@ class Run:
         self._end_of_requests("the script has crashed")
 
     # ------------------------------------------------------------ what there is
-
-    def take_printed(self) -> list[str]:
-        """What the script's own code wrote during exploring passes, once: for the terminal, which marks it."""
-        printed, self._printed = self._printed, []
-        return printed
 
     @property
     def _here(self) -> Visit | None:

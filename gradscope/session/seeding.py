@@ -66,6 +66,17 @@ def with_cell(values: Sequence[Value], index: int, text: str) -> str:
     return ",".join(text if i == index else _number(value) for i, value in enumerate(values))
 
 
+def spelled_out(tape: Tape, texts: Sequence[str]) -> list[str]:
+    """`*2` and `/2`, which scale the seed of the last pass, as expressions that scale the seed of `tape` instead."""
+    spelled = list(texts)
+    for root, text in enumerate(texts):
+        values = cells(tape, root) if text.lstrip().startswith(("*", "/")) and root < len(tape.seeds) else None
+        if values is not None:
+            shape = tape.tensors.shape(tape.seeds[root].tensor)
+            spelled[root] = f"torch.tensor([{','.join(map(_number, values))}]).reshape({shape}){text.strip()}"
+    return spelled
+
+
 def keep(passes: Sequence[Tape], new: Tape) -> list[Tape]:
     """The passes with the new one at the end; pass 1 is never dropped, of the others the oldest."""
     if not passes:

@@ -61,6 +61,9 @@ class Session(Browsing):
             return
         if root is None:
             root, input_nr = self._shown_root
+        walk = self._walk
+        if walk is not None and walk.tape.number != self._visits[-1].last:
+            seeds = seeding.spelled_out(walk.tape, seeds)
         self._busy = Busy("recording a pass")
         self._ask_pass(seeds, root, input_nr)
 

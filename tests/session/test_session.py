@@ -289,6 +289,15 @@ def test_the_pass_that_is_shown_is_the_one_that_an_edited_resume_uses(play: Play
     assert play.take() == [m.Explore(3, [m.SeedText("1,1")]), m.Resume(True, "break")]
 
 
+def test_a_factor_scales_the_seed_that_is_shown(play: Play):
+    play.session.explore(["*2"])
+    play.answer([(2.0, 20.0)], 2)
+    play.session.show_pass(-1)
+    play.take()
+    play.session.explore(["*3"])
+    assert play.take() == [m.Explore(2, [m.SeedText("torch.tensor([1,10]).reshape((2,))*3")])]
+
+
 def test_nothing_can_be_explored_while_the_script_runs(play: Play):
     play.session.resume()
     play.take()
@@ -570,10 +579,3 @@ def test_running_again_keeps_breakpoints_and_watches(play: Play):
     again.session = session
     again.stop()
     assert session.view().watches == (1,)
-
-
-def test_output_of_exploring_passes_is_handed_on_once(play: Play):
-    columns = play.tape([(1.0, 1.0)], 2)
-    columns.printed = "in hook\n"
-    play.tell(m.Recorded(columns))
-    assert (play.session.take_printed(), play.session.take_printed()) == (["in hook\n"], [])
