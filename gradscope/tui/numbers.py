@@ -126,7 +126,7 @@ def grid(values: Sequence[Value], exponent: int | None = None) -> Grid:
     """Write numbers with one exponent for all (the given one, else that of the largest)."""
     if exponent is None:
         exponent = common_exponent(values)
-    cells = [_scaled(value, exponent) for value in values]
+    cells = [scaled(value, exponent) for value in values]
     width = max((len(cell) for cell in cells), default=0)
     return Grid(exponent, [cell.rjust(width) for cell in cells])
 
@@ -145,11 +145,12 @@ def _sizes(value: Value) -> tuple[float, ...]:
     return (abs(value.real), abs(value.imag)) if isinstance(value, complex) else (abs(value),)
 
 
-def _scaled(value: Value, exponent: int) -> str:
+def scaled(value: Value, exponent: int) -> str:
+    """One number of a grid, without the blanks before it."""
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, complex):
-        return _joined(_scaled(value.real, exponent), _scaled(value.imag, exponent))
+        return _joined(scaled(value.real, exponent), scaled(value.imag, exponent))
     return special(value) or f"{_shift(value, -exponent):.{GRID_DECIMALS}f}"
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -40,9 +41,8 @@ class FindingList(PickList):
         line.left(finding.message, max(8, width - line.width - len(place) - (2 if place else 0)))
         return line.add("  " + place if place else "", colours.muted).strip(width, self.background(row))
 
-    def open(self) -> None:
-        if self.findings:
-            self.post_message(FindingOpened(self.cursor))
+    def opened(self) -> Message | None:
+        return FindingOpened(self.cursor) if self.findings else None
 
     def picked(self) -> None:
         if isinstance(self.parent, Findings):

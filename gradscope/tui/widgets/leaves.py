@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textual.message import Message
 from textual.strip import Strip
 
 from gradscope.model import playhead
@@ -71,18 +72,15 @@ class Leaves(PickList):
         if self._view is not None:
             self.show(self._view)
 
-    def open(self) -> None:
+    def opened(self) -> Message | None:
         """Select the leaf's node; for a leaf that is not in the graph the finding that speaks of it."""
         if self._view is None or self._view.graph is None or not self._order:
-            return
+            return None
         leaf = self._view.graph.leaves[self._order[self.cursor]]
         if leaf.node != UNKNOWN:
-            self.post_message(NodeWanted(leaf.node))
-            return
-        for index, finding in enumerate(self._view.findings):
-            if finding.leaf == leaf.name:
-                self.post_message(FindingOpened(index))
-                return
+            return NodeWanted(leaf.node)
+        places = (index for index, finding in enumerate(self._view.findings) if finding.leaf == leaf.name)
+        return next((FindingOpened(index) for index in places), None)
 
     # ------------------------------------------------------------ order and columns
 

@@ -118,14 +118,16 @@ class LowerPane(Pane):
             self._output.scroll_end(animate=False)
 
     def action_open(self) -> None:
-        if (picking := self._list) is not None:
-            picking.open()
-        else:
+        picking = self._list
+        if picking is None:
             self.type_to_script()
+        elif message := picking.opened():
+            self.post_message(message)
 
     def action_remove(self) -> None:
-        if (picking := self._list) is not None:
-            picking.remove_picked()
+        picking = self._list
+        if picking is not None and (message := picking.removed()):
+            self.post_message(message)
 
     @on(TabBar.Chosen)
     def _choose(self, event: TabBar.Chosen) -> None:

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
+from gradscope.tui.indexing import Index
 from gradscope.tui.messages import FetchWanted, TensorFetched
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets import node_page, slice_grid
@@ -150,7 +151,7 @@ class NodePane(Pane):
         self._ask_soon(tape.number, tensor, index)
         return lines
 
-    def _ask_soon(self, number: int, tensor: int, index: slice_grid.Index) -> None:
+    def _ask_soon(self, number: int, tensor: int, index: Index) -> None:
         if self._timer is not None:
             self._timer.stop()
         if tensor in self._wanted:
@@ -158,6 +159,6 @@ class NodePane(Pane):
 
         def ask() -> None:
             self._wanted[tensor] = number
-            self.post_message(FetchWanted(tensor, index, self))
+            self.app.post_message(FetchWanted(tensor, index, self))
 
         self._timer = self.set_timer(PATIENCE, ask)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from rich.style import Style
 from textual import events
+from textual.message import Message
 
 from gradscope.tui import colours
 from gradscope.tui.widgets.virtual_list import VirtualList
@@ -22,11 +23,13 @@ class PickList(VirtualList):
         self.lit = False
         """the cursor is drawn: the pane has the focus"""
 
-    def open(self) -> None:
-        """Enter or a double click on the picked row."""
+    def opened(self) -> Message | None:
+        """What Enter or a double click on the picked row tells the app."""
+        return None
 
-    def remove_picked(self) -> None:
-        """Delete on the picked row."""
+    def removed(self) -> Message | None:
+        """What Delete on the picked row tells the app."""
+        return None
 
     def pick(self, row: int) -> None:
         """Put the cursor on a row, as near as there is one."""
@@ -55,5 +58,5 @@ class PickList(VirtualList):
 
     def clicked(self, row: int, column: int, event: events.Click) -> None:
         self.pick(row)
-        if event.chain == 2:
-            self.open()
+        if event.chain == 2 and (message := self.opened()):
+            self.post_message(message)

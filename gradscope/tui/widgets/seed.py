@@ -299,7 +299,7 @@ class SeedPane(Pane):
             sheet.lines += slice_grid.write(part, width, GRID_LINES)
         elif seed.tensor not in self._asked and self._view is not None:
             self._asked[seed.tensor] = tape
-            self.post_message(FetchWanted(seed.tensor, slice_grid.corner(tape.tensors.shape(seed.tensor)), self))
+            self.app.post_message(FetchWanted(seed.tensor, slice_grid.corner(tape.tensors.shape(seed.tensor)), self))
 
     def _hint(self, place: int) -> Content:
         """`s edit   ( ) row of the Jacobian`, or which row this is."""

@@ -10,9 +10,7 @@ from textual.content import Content
 from gradscope.model.tensors import Value
 from gradscope.tui import numbers
 from gradscope.tui.colours import ERROR, MUTED, TEXT
-
-Index = tuple[tuple[int, int, int], ...]
-"""(start, stop, step) for each dimension, as `FetchWanted` has it"""
+from gradscope.tui.indexing import Index
 
 ROWS, COLUMNS = 12, 10
 """how much of a big tensor is asked for at first"""
@@ -71,7 +69,8 @@ def write(part: Slice, width: int, height: int) -> list[Content]:
     grid = numbers.grid(part.values)
     cell = grid.width + 2
     label = max(4, len(str(_last_row(part, rows))) + 1)
-    count = min(columns, max(1, (width - label) // cell))
+    room = width - label - (len(grid.factor) + 3 if grid.factor else 0)
+    count = min(columns, max(1, room // cell))
     if wrapped:
         columns = count
         rows = -(-len(part.values) // columns)

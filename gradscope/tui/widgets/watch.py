@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.style import Style
+from textual.message import Message
 from textual.strip import Strip
 
 from gradscope.model import playhead
@@ -34,13 +35,11 @@ class Watch(PickList):
             self.cursor = min(self.cursor, max(0, self.count - 1))
             self.redraw()
 
-    def open(self) -> None:
-        if self._view is not None and self.count:
-            self.post_message(NodeWanted(self._view.watches[self.cursor]))
+    def opened(self) -> Message | None:
+        return NodeWanted(self._view.watches[self.cursor]) if self._view is not None and self.count else None
 
-    def remove_picked(self) -> None:
-        if self._view is not None and self.count:
-            self.post_message(WatchToggled(self._view.watches[self.cursor]))
+    def removed(self) -> Message | None:
+        return WatchToggled(self._view.watches[self.cursor]) if self._view is not None and self.count else None
 
     def draw_below(self, line: int, width: int) -> Strip:
         return Line().add("w on a row of the tape watches its gradient here", colours.muted).strip(width)
