@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -209,15 +210,19 @@ class Walk:
         self.matches = tuple(search.find(self.rows, self.graph, self.tape, text))
         if not self.matches:
             return f"no row matches {text}"
-        return self.select(next((row for row in self.matches if row >= self.selection), self.matches[0]))
+        place = bisect_left(self.matches, self.selection)
+        return self.select(self.matches[place % len(self.matches)])
 
     def match(self, direction: int) -> str:
         if not self.matches:
             return f"no row matches {self.search}" if self.search else "nothing is searched for: / searches"
-        ahead = [row for row in self.matches if (row - self.selection) * direction > 0]
-        if ahead:
-            return self.select(ahead[0] if direction > 0 else ahead[-1])
-        self.select(self.matches[0] if direction > 0 else self.matches[-1])
+        if direction > 0:
+            place = bisect_right(self.matches, self.selection)
+        else:
+            place = bisect_left(self.matches, self.selection) - 1
+        self.select(self.matches[place % len(self.matches)])
+        if 0 <= place < len(self.matches):
+            return ""
         return "search starts again at the top" if direction > 0 else "search starts again at the bottom"
 
     # ------------------------------------------------------------ edges
