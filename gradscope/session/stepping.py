@@ -216,10 +216,7 @@ class Walk:
     def match(self, direction: int) -> str:
         if not self.matches:
             return f"no row matches {self.search}" if self.search else "nothing is searched for: / searches"
-        if direction > 0:
-            place = bisect_right(self.matches, self.selection)
-        else:
-            place = bisect_left(self.matches, self.selection) - 1
+        place = bisect_right(self.matches, self.selection) if direction > 0 else bisect_left(self.matches, self.selection) - 1
         self.select(self.matches[place % len(self.matches)])
         if 0 <= place < len(self.matches):
             return ""
