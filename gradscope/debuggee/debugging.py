@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from gradscope.debuggee import stack_limit, torch_import
+from gradscope.debuggee.link import Link
 from gradscope.debuggee.serve import Server
 from gradscope.protocol.channel import Closed, debuggee_end
 from gradscope.protocol.messages import VERSION, Configure, Hello
@@ -31,7 +32,7 @@ def start(connection: socket.socket, stack: int) -> None:
         return
     if not isinstance(configure, Configure):
         raise TypeError(f"expected Configure, got {type(configure).__name__}")
-    server = Server(channel, configure)
+    server = Server(Link(channel), configure)
     os.register_at_fork(after_in_child=server.detach)
     torch_import.on_torch(server.torch_imported)
     atexit.register(server.exiting)

@@ -1,7 +1,7 @@
 """Keeps what the script's last function held, for a script that ends without a backward call.
 
 When `main()` returns, its tensors go. Whoever holds a frame holds its locals, so the frames of the functions that the script's
-last statement calls are kept until the first backward call is met, or until the end. Nothing that runs inside them is slowed down.
+last statement calls are kept until the first backward call, or until the end. Nothing that runs inside them is slowed down.
 """
 
 from __future__ import annotations

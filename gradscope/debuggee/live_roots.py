@@ -9,12 +9,22 @@ from itertools import islice
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
+from gradscope.debuggee import frame_locals
 from gradscope.debuggee.person_code import PERSON, kind
 from gradscope.debuggee.person_code import frames as frames_of
 from gradscope.protocol.messages import LiveTensor
 
 _ITEMS = 1000
 """how far into a container"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Variables and where they are."""
+
+    variables: dict[str, Any]
+    where: str
+    """`main() in train.py:12`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +39,27 @@ class Candidate:
     @property
     def likelihood(self) -> tuple[bool, bool, int]:
         """A scalar that is called a loss comes first, then other scalars, then what was made last."""
-        return ("loss" in self.shown.name.lower(), not any(extent != 1 for extent in self.shown.shape), self.sequence)
+        scalar = all(extent == 1 for extent in self.shown.shape)
+        return (scalar and "loss" in self.shown.name.lower(), scalar, self.sequence)
 
 
-def find(torch: Any, frames: Iterable[FrameType]) -> list[Candidate]:
-    """Look through the variables of frames, innermost first, and one level into what they hold; the likeliest root first."""
+def find(torch: Any, scopes: Iterable[Scope]) -> list[Candidate]:
+    """Look through variables, innermost first, and one level into what they hold; the likeliest root first."""
     found: dict[int, Candidate] = {}
-    namespaces: set[int] = set()
     with torch._C.DisableTorchFunctionSubclass():
-        for frame in frames:
-            variables = frame.f_locals
-            if id(variables) in namespaces:
-                continue
-            namespaces.add(id(variables))
-            for name, tensor in _tensors(torch.Tensor, variables):
+        for scope in scopes:
+            for name, tensor in _tensors(torch.Tensor, scope.variables):
                 if tensor.grad_fn is not None and id(tensor) not in found:
-                    found[id(tensor)] = _candidate(tensor, name, frame)
+                    found[id(tensor)] = _candidate(tensor, name, scope.where)
     return sorted(found.values(), key=lambda candidate: candidate.likelihood, reverse=True)
+
+
+def scope_of(frame: FrameType) -> Scope:
+    """The variables of a frame, also of one that has returned."""
+    code = frame.f_code
+    function = getattr(code, "co_qualname", code.co_name)
+    place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+    return Scope(frame_locals.variables(frame), place if function == "<module>" else f"{function}() in {place}")
 
 
 def own_frames(innermost: FrameType | None) -> list[FrameType]:
@@ -53,16 +67,11 @@ def own_frames(innermost: FrameType | None) -> list[FrameType]:
     return [frame for frame in frames_of(innermost) if kind(frame.f_code.co_filename) == PERSON]
 
 
-def _candidate(tensor: Any, name: str, frame: FrameType) -> Candidate:
-    code = frame.f_code
-    function = getattr(code, "co_qualname", code.co_name)
-    where = (
-        os.path.basename(code.co_filename) if function == "<module>" else f"{function}() in {os.path.basename(code.co_filename)}"
-    )
+def _candidate(tensor: Any, name: str, where: str) -> Candidate:
     node = tensor.grad_fn
     shown = LiveTensor(
         name=name,
-        where=f"{where}:{frame.f_lineno}",
+        where=where,
         shape=_shape(tensor),
         dtype=str(tensor.dtype).removeprefix("torch."),
         op=node.name().rpartition("::")[2],

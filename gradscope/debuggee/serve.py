@@ -1,80 +1,198 @@
-"""The debuggee's end of the socket: decides at each backward call what happens, and speaks for the script at its end."""
+"""What gradscope is inside the script's process: one server, which the script's own threads come to."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import traceback
-from types import ModuleType
+from collections.abc import Callable
+from types import FrameType, ModuleType, TracebackType
+from typing import TYPE_CHECKING
 
+from gradscope.debuggee import hidden_frames, line_stop, live_roots
 from gradscope.debuggee.last_frames import LastFrames
+from gradscope.debuggee.link import Link
+from gradscope.debuggee.sources import Sources
 from gradscope.debuggee.stops import Stops
-from gradscope.protocol.channel import Channel, Closed
-from gradscope.protocol.messages import (
-    Configure,
-    Died,
-    Ending,
-    Report,
-    Request,
-    TorchImported,
-)
+from gradscope.protocol import messages as m
 
-_SECONDS_BETWEEN_NEWS = 0.1
-"""of calls that go by"""
+if TYPE_CHECKING:
+    from gradscope.debuggee.calls import Calls
+    from gradscope.model.conditions import Condition
+
+NO_TORCH = "the script has not imported torch"
 
 
 class Server:
-    """One for the process. It has no thread of its own: the script's threads come to it."""
+    """One for the process. It has no thread of its own."""
 
-    def __init__(self, channel: Channel[Request, Report], configure: Configure) -> None:
-        self._channel = channel
+    def __init__(self, link: Link, configure: m.Configure) -> None:
+        self.link = link
         self.configure = configure
         self.stops = Stops(configure.stop_at)
-        self.calls = 0
-        self._turn = threading.RLock()
+        self.sources = Sources(link)
+        self.conditions: dict[str, Condition] = {}
+        """armed conditions by their text"""
+        self.turn = threading.RLock()
         """backward calls of several threads take turns"""
-        self._live = True
-        self._told = 0.0
+        self._count = 0
+        self._calls: Calls | None = None
         self._last_frames = LastFrames()
+        self._disarm: Callable[[], None] = lambda: None
+        self._inside: FrameType | None = None
+        """the frame that has come to a line which makes a backward call"""
+        self.set_breaks(configure.breaks)
+        self._arm()
 
     # ------------------------------------------------------------ what happens in the script
 
     def torch_imported(self, torch: ModuleType) -> None:
-        self.send(TorchImported(str(torch.__version__)))
+        from gradscope.debuggee.calls import Calls
+
+        self._calls = Calls(self)
+        self._hide_frames_at_the_end()
+        with self.turn:
+            self.link.send(m.TorchImported(str(torch.__version__)))
         if self.stops.wanted and not self.configure.record:
             self._last_frames.watch()
 
+    def called(self, number: int) -> None:
+        """A backward call was met: hear what the session wants meanwhile."""
+        self._count = number
+        self._last_frames.release()
+        while (request := self.link.poll()) is not None:
+            match request:
+                case m.StopSoon():
+                    self.stops.soon()
+                case m.SetBreaks():
+                    self.set_breaks(request.breaks)
+
     def main_has_run(self) -> None:
-        """The script's own code is through; its namespace is alive."""
+        """The script's own code is through, its namespace is alive. Without a backward call, this is where one stops."""
+        if not self.link.live or self._count or not self.stops.wanted or self.configure.record:
+            return
+        if getattr(sys, "last_value", None) is not None:
+            return
+        place, main = self.stops.place, self._last_frames.main
+        detail = "" if place is None else f"{place.file}:{place.line} was not reached"
+        frames = [*reversed(self._last_frames.frames), *([] if main is None else [main])]
+        scopes = [live_roots.scope_of(frame) for frame in frames] or [_main_scope()]
+        file = getattr(sys.modules["__main__"], "__file__", "") or ""
+        call = m.Call(0, "none", file, 0 if main is None else main.f_lineno, "<module>", "")
+        self._stop_without_call(call, "end", detail, scopes, frames[0] if frames else None)
+        self._last_frames.release()
 
     def exiting(self) -> None:
         """The last of the script's atexit functions."""
-        if not self._live:
-            return
         error = getattr(sys, "last_value", None)
-        if error is not None:
-            self.send(_died(error))
-        self.send(Ending(self.calls))
-        self.detach()
+        with self.turn:
+            if error is not None:
+                self.link.send(_died(error))
+            self.link.send(m.Ending(self._count))
+            self.link.close()
 
     def detach(self) -> None:
-        """Never speak or stop again: in forked children, and when the session is gone."""
-        self._live = False
-        self._channel.close()
+        """In a forked child: never speak or stop again."""
+        self.turn = threading.RLock()  # another thread of the parent may have held it
+        self.link.close()
+        self._disarm()
+        self._last_frames.release()
+        if self._calls is not None:
+            self._calls.detach()
 
-    def send(self, report: Report) -> None:
-        """Tell the session; without one the script goes on alone."""
-        if not self._live:
+    def fault(self, error: Exception) -> None:
+        """Something of ours went wrong. The script must not suffer; the person is told."""
+        with self.turn:
+            why = "".join(traceback.format_exception_only(type(error), error)).strip()
+            where = traceback.extract_tb(error.__traceback__)[-1:]
+            place = f" ({where[0].name}, line {where[0].lineno})" if where else ""
+            self.link.send(m.Refused(0, "gradscope could not look at this call", why + place, "this is a fault of gradscope's"))
+
+    # ------------------------------------------------------------ what the person wants
+
+    def resume(self, resume: m.Resume) -> None:
+        """The script goes on to where the person wants the next stop."""
+        self._inside = None
+        self.stops.set(resume.stop_at)
+        self._arm()
+
+    def set_breaks(self, texts: list[str]) -> None:
+        if texts:
+            from gradscope.model.conditions import parse
+
+            self.conditions = {text: parse(text) for text in texts}
+        else:
+            self.conditions = {}
+
+    # ------------------------------------------------------------ lines
+
+    def is_at_place(self, frame: FrameType | None) -> bool:
+        """Was this call made from the line that is waited for?"""
+        place = self.stops.place
+        if place is None or self._inside is None:
+            return False
+        while frame is not None:
+            if frame is self._inside:
+                statement = place.statement(frame.f_code.co_filename)
+                return statement.line <= frame.f_lineno <= statement.last
+            frame = frame.f_back
+        return False
+
+    def _arm(self) -> None:
+        self._disarm()
+        self._disarm = lambda: None
+        if self.stops.place is not None and self.link.live:
+            self._disarm = line_stop.arm(self.stops.place, self._line_reached)
+
+    def _line_reached(self, frame: FrameType) -> None:
+        place = self.stops.place
+        if place is None or not self.link.live or self._calls is None:
             return
-        try:
-            self._channel.send(report)
-        except Closed:
-            self.detach()
+        code = frame.f_code
+        statement = place.statement(code.co_filename)
+        if statement.calls_backward:
+            self._inside = frame
+            return
+        self._disarm()
+        self._disarm = lambda: None
+        function = getattr(code, "co_qualname", code.co_name)
+        call = m.Call(0, "none", code.co_filename, frame.f_lineno, function, "", thread=threading.current_thread().name)
+        scopes = [live_roots.scope_of(one) for one in live_roots.own_frames(frame)]
+        self._stop_without_call(call, "line", "", scopes, frame)
+
+    def _stop_without_call(
+        self, call: m.Call, reason: str, detail: str, scopes: list[live_roots.Scope], frame: FrameType | None
+    ) -> None:
+        if self._calls is not None:
+            self._calls.stop_without_call(call, reason, detail, scopes, frame)
+            return
+        with self.turn, self.link.interrupts:
+            self.link.send(m.Stopped(call, reason, detail or NO_TORCH))
+            self.link.send(m.LiveTensors([]))
+            while (request := self.link.receive()) is not None and not isinstance(request, m.Resume):
+                if isinstance(request, m.Explore | m.PickRoot):
+                    self.link.send(m.Refused(request.request, "there is nothing to explore", NO_TORCH))
+            self.link.send(m.Resumed())
+
+    def _hide_frames_at_the_end(self) -> None:
+        """Python prints an uncaught error in C, from its traceback: take our frames out before."""
+        shown = sys.excepthook
+
+        def excepthook(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+            hidden_frames.strip(error)
+            shown(kind, error, error.__traceback__)
+
+        sys.excepthook = excepthook
 
 
-def _died(error: BaseException) -> Died:
+def _main_scope() -> live_roots.Scope:
+    main = sys.modules["__main__"]
+    return live_roots.Scope(dict(vars(main)), getattr(main, "__file__", "") or "__main__")
+
+
+def _died(error: BaseException) -> m.Died:
     """What python has just printed."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     places = traceback.extract_tb(error.__traceback__)
     file, line = (places[-1].filename, places[-1].lineno or 0) if places else ("", 0)
-    return Died(type(error).__qualname__, str(error), "".join(lines), file, line)
+    return m.Died(type(error).__qualname__, str(error), "".join(lines), file, line)

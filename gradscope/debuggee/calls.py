@@ -1,0 +1,305 @@
+"""Every backward call of the script comes by here: it passes, is recorded while it runs, or stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import torch
+
+from gradscope.debuggee import live_roots
+from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.commit import Check, Recorded, Verdict
+from gradscope.debuggee.explore import CannotExplore
+from gradscope.debuggee.intercept import After, Interception
+from gradscope.debuggee.live_roots import Scope
+from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.origins import install as install_origins
+from gradscope.debuggee.refusals import findings_of
+from gradscope.debuggee.stop import Stop
+from gradscope.debuggee.subject import describe, of_call
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.tape import Tape
+from gradscope.protocol import messages as m
+
+if TYPE_CHECKING:
+    from gradscope.debuggee.serve import Server
+
+_VECTORISED = CannotExplore(
+    "this call runs many passes at once",
+    "is_grads_batched gives every gradient a hidden dimension",
+    "give one seed at a time to look at it",
+)
+
+
+class Calls:
+    """Lives from the script's import of torch on."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._link = server.link
+        self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
+        self._interception = Interception(self._on_call)
+        self._interception.install()
+        self._gradient = server.configure.gradient
+        """the seed for the first stop, until it has come"""
+        self._left = server.configure.record
+        """backward calls still to be recorded; negative for all"""
+
+    def detach(self) -> None:
+        """Take everything out again."""
+        self._interception.uninstall()
+        if self.origins is not None:
+            self.origins.remove()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Round everything we do ourselves on a thread of the script."""
+        with self._link.interrupts:
+            if self.origins is None or threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            self.origins.pause()
+            try:
+                yield
+            finally:
+                self.origins.resume()
+
+    # ------------------------------------------------------------ what to do with a call
+
+    def _on_call(self, call: BackwardCall) -> After | None:
+        server = self._server
+        if not self._link.live:
+            return None
+        with server.turn:
+            server.called(call.number)
+            try:
+                return self._decide(call)
+            except Exception as error:
+                server.fault(error)
+                return None
+
+    def _decide(self, call: BackwardCall) -> After | None:
+        server = self._server
+        if self._left:
+            self._left -= 1
+            return self._record(call)
+        if server.stops.at(call.number) or server.is_at_place(call.script_frame):
+            return self._stop(call, call.reason, call.detail)
+        if server.conditions and call.reason == "call" and not call.batched:
+            return self._stop_if_met(call)
+        if self._link.news_due:
+            site = describe(call)
+            self._link.send_now_and_then(m.CallPassed(call.number, site.file, site.line))
+        return None
+
+    def _stop_if_met(self, call: BackwardCall) -> After | None:
+        from gradscope.findings import diagnose
+
+        with self._at_work():
+            stop = self._open(call)
+            assert stop.subject is not None
+            if stop.subject.captured.refusal:
+                stop.release()
+                return None
+            stop.quiet = True
+            tape = stop.first_pass()
+            graph = BackwardGraph(stop.subject.columns)
+            read = Tape(tape, graph)
+            findings = diagnose(graph, read)
+            met = next(
+                (text for text, condition in self._server.conditions.items() if condition.steps(graph, read, findings)), None
+            )
+            if met is None:
+                stop.release()
+                return None
+            stop.quiet = False
+            return self._stop(call, "breakpoint", met, stop)
+
+    # ------------------------------------------------------------ a stop
+
+    def _open(self, call: BackwardCall) -> Stop:
+        return Stop(self._link, self._server.sources, of_call(call, self.origins), self.origins)
+
+    def _stop(self, call: BackwardCall, reason: str, detail: str, stop: Stop | None = None) -> After | None:
+        """Stand still until the person resumes. Then the script's own call runs, checked against what was explored."""
+        with self._at_work():
+            message = describe(call)
+            self._link.send(m.Stopped(message, reason, detail, findings_of(message, reason, detail)))
+            stop = stop or self._open(call)
+            assert stop.subject is not None
+            if call.reason == "call" and (self._server.configure.once or stop.subject.captured.refusal):
+                return self._stop_afterwards(call, stop)
+            try:
+                self._show(call, stop)
+                resume = stop.serve()
+                self._server.resume(resume)
+                return self._checked(call, stop, resume.edited)
+            finally:
+                self._link.send(m.Resumed())
+                stop.release()
+
+    def _show(self, call: BackwardCall, stop: Stop) -> None:
+        """Send the graph, the pass of the script's own seeds and that of `--gradient`."""
+        assert stop.subject is not None
+        if stop.subject.empty:
+            self._offer(stop, [live_roots.scope_of(frame) for frame in live_roots.own_frames(call.script_frame)])
+            return
+        stop.show()
+        try:
+            if call.batched:
+                raise _VECTORISED
+            if call.reason == "call":
+                self._link.send(m.Recorded(stop.tapes[1] if stop.tapes else stop.first_pass()))
+            if self._gradient:
+                text, self._gradient = self._gradient, ""
+                self._link.send(m.Recorded(stop.explore_with(text)))
+        except Exception as error:
+            stop.refuse(0, error)
+
+    def _offer(self, stop: Stop, scopes: Sequence[Scope]) -> None:
+        stop.live = live_roots.find(torch, scopes)
+        self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
+
+    def _checked(self, call: BackwardCall, stop: Stop, edited: bool) -> After:
+        """Let the call run, with the last pass's seeds if so asked, and tell whether it did what the pass said."""
+        assert stop.subject is not None
+        number = stop.last_pass if edited else 1
+        if edited and stop.seeds:
+            call.edited = [seed.tensor for seed in stop.seeds]
+        tape = stop.tapes.get(number)
+        accumulates = call.accumulates
+        check = None if tape is None else Check.of_tape(stop.subject.captured, tape, stop.held(number), accumulates=accumulates)
+        names = [leaf.name for leaf in stop.subject.columns.leaves]
+        edited = call.edited is not None
+
+        def after(error: BaseException | None) -> None:
+            with self._server.turn, self._at_work():
+                verdict = Verdict("unchecked", "no pass was recorded") if check is None else check.verdict(error)
+                differing = [names[leaf] for leaf in verdict.differing]
+                self._link.send(
+                    m.Committed(call.number, verdict.exact, verdict.reason, differing, error=_text_of(error), edited=edited)
+                )
+
+        return self._safely(after)
+
+    # ------------------------------------------------------------ recording the script's own call
+
+    def _record(self, call: BackwardCall) -> After:
+        """Observe the call while it runs; the script does not wait."""
+        with self._at_work():
+            message = describe(call)
+            detail = call.detail
+            self._link.send(m.Stopped(message, "recorded", detail, findings_of(message, call.reason, detail)))
+            stop = self._open(call)
+            assert stop.subject is not None
+            if not stop.subject.empty:
+                stop.show()
+            extra = self._extra_pass(call, stop)
+            if call.reason != "call" or call.batched:
+                if call.batched:
+                    stop.refuse(0, _VECTORISED)
+                return self._not_recorded(call, stop, extra)
+            return self._recorded(call, stop, extra)
+
+    def _extra_pass(self, call: BackwardCall, stop: Stop) -> m.Report | None:
+        """The pass of `--gradient`, explored before the call frees the graph."""
+        text, self._gradient = self._gradient, ""
+        if not text or call.batched:
+            return None
+        try:
+            return m.Recorded(stop.explore_with(text, number=2))
+        except Exception as error:
+            stop.refuse(0, error)
+            return None
+
+    def _recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None = None, wait: bool = False) -> After:
+        assert stop.subject is not None
+        subject, number = stop.subject, call.number
+        recording = Recorded(subject.captured, subject.seeds, accumulates=subject.accumulates, create_graph=subject.create_graph)
+        recording.__enter__()
+
+        def after(error: BaseException | None) -> None:
+            with self._server.turn, self._at_work():
+                try:
+                    tape, held = recording.finish(error)
+                    stop.add(tape, held)
+                    stop.committed = True
+                    self._link.send(m.Recorded(tape))
+                    if extra is not None:
+                        self._link.send(extra)
+                    if self._server.configure.send_tensors:
+                        for pass_number, pass_tape in stop.tapes.items():
+                            stop.send_tensors(0, pass_number, range(len(pass_tape.tensors.shape) // 4))
+                    self._link.send(m.Committed(number, tape.exact, tape.exact_reason, error=_text_of(error)))
+                    if wait:
+                        self._server.resume(stop.serve())
+                finally:
+                    if wait:
+                        self._link.send(m.Resumed())
+                    stop.release()
+
+        return self._safely(after)
+
+    def _not_recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None) -> After:
+        number, reason = call.number, call.detail or _VECTORISED.what
+        if extra is not None:
+            self._link.send(extra)
+        stop.release()
+
+        def after(error: BaseException | None) -> None:
+            with self._server.turn, self._at_work():
+                self._link.send(m.Committed(number, "unchecked", reason, error=_text_of(error)))
+
+        return self._safely(after)
+
+    def _stop_afterwards(self, call: BackwardCall, stop: Stop) -> After:
+        """With `--once`, or where trying out would be wrong: the call runs, recorded, and then we stop."""
+        assert stop.subject is not None
+        stop.show()
+        if stop.subject.captured.refusal:
+            stop.refuse(
+                0, CannotExplore("this pass cannot be run beforehand", stop.subject.captured.refusal, "its own run is recorded")
+            )
+        return self._recorded(call, stop, wait=True)
+
+    def _safely(self, after: After) -> After:
+        """A fault of ours after the call is told, and is none of the script's."""
+
+        def told(error: BaseException | None) -> None:
+            try:
+                after(error)
+            except Exception as fault:
+                self._server.fault(fault)
+
+        return told
+
+    # ------------------------------------------------------------ stops without a call
+
+    def stop_without_call(self, call: m.Call, reason: str, detail: str, scopes: Sequence[Scope], frame: FrameType | None) -> None:
+        """Stop at a line, or at the script's end: the person picks a root among the tensors that are alive."""
+        with self._server.turn, self._at_work():
+            stop = Stop(self._link, self._server.sources, None, self.origins)
+            stop.frame = frame
+            candidates = live_roots.find(torch, scopes)
+            self._link.send(m.Stopped(call, reason, detail or ("" if candidates else NOTHING_ALIVE)))
+            self._server.sources.send([call.file])
+            stop.live = candidates
+            self._link.send(m.LiveTensors([candidate.shown for candidate in candidates]))
+            try:
+                self._server.resume(stop.serve())
+            finally:
+                self._link.send(m.Resumed())
+                stop.release()
+
+
+NOTHING_ALIVE = "no tensor with a graph is alive here; --stop-at FILE:LINE stops at a line where one is"
+
+
+def _text_of(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

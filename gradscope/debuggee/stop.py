@@ -1,0 +1,207 @@
+"""The script stands still: a graph, the passes that were run over it, and the answers to what the person asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+
+import torch
+
+from gradscope.debuggee import subject as subjects
+from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
+from gradscope.debuggee.link import Link
+from gradscope.debuggee.live_roots import Candidate
+from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.sources import Sources, source
+from gradscope.debuggee.subject import Subject
+from gradscope.debuggee.tape_builder import Held
+from gradscope.debuggee.tensor_data import bytes_of, values_of
+from gradscope.errors import GradscopeError, UsageError
+from gradscope.model.columns import TapeColumns
+from gradscope.protocol import messages as m
+
+RECORDING = "recording the backward pass"
+_HELD_PASSES = 8
+"""whose tensors stay at hand: the first one and the latest"""
+
+
+class Stop:
+    """Serves one stop, from its first pass to `Resume`."""
+
+    def __init__(self, link: Link, sources: Sources, subject: Subject | None, origins: Origins | None) -> None:
+        self._link = link
+        self._sources = sources
+        self._origins = origins
+        self.subject = subject
+        self.live: Sequence[Candidate] = ()
+        """what `PickRoot` chooses from, at a stop without a call"""
+        self.frame: FrameType | None = None
+        """whose variables its seeds may use"""
+        self.tapes: dict[int, TapeColumns] = {}
+        self.seeds: list[GivenSeed] = []
+        """those of the last pass over the call's own roots"""
+        self.last_pass = 0
+        """number of that pass"""
+        self.quiet = False
+        """a pass nobody waits for tells no progress"""
+        self.committed = False
+        """the script's call has run: nothing can be explored any more"""
+        self._held: dict[int, Held] = {}
+        self._passes = 0
+
+    # ------------------------------------------------------------ what is sent without being asked
+
+    def show(self) -> None:
+        """Send the graph and the files it speaks of."""
+        assert self.subject is not None
+        self._sources.send(dict.fromkeys(origin.file for origin in self.subject.columns.origins))
+        self._link.send(m.Captured(self.subject.columns))
+
+    def first_pass(self) -> TapeColumns:
+        """Run the pass of the script's own seeds."""
+        assert self.subject is not None
+        return self._run(self.subject.seeds, edited=False)
+
+    def add(self, tape: TapeColumns, held: Held) -> None:
+        """Take in a pass that was recorded elsewhere."""
+        self._passes = max(self._passes, tape.number)
+        self.tapes[tape.number], self._held[tape.number] = tape, held
+
+    def held(self, number: int) -> Held:
+        return self._held[number]
+
+    def refuse(self, request: int, error: Exception) -> None:
+        """Say why something cannot be had. An error that is ours is told as such; the script lives on."""
+        if isinstance(error, GradscopeError):
+            self._link.send(m.Refused(request, error.what, error.why, error.hint))
+        elif isinstance(error, Cancelled):
+            self._link.send(m.Refused(request, "the pass was given up", "you cancelled it"))
+        elif isinstance(error, torch.OutOfMemoryError):
+            self._link.send(m.Refused(request, "out of memory", str(error), "a smaller --budget holds fewer gradients"))
+        else:
+            why = f"{type(error).__name__}: {error}"
+            self._link.send(m.Refused(request, "gradscope could not do this", why, "this is a fault of gradscope's"))
+
+    def release(self) -> None:
+        """Let go of all tensors and of the graph."""
+        for held in self._held.values():
+            held.release()
+        self._held.clear()
+        self.tapes.clear()
+        self.seeds = []
+        self.live = ()
+        self.frame = None
+        if self.subject is not None:
+            self.subject.release()
+
+    # ------------------------------------------------------------ what is asked
+
+    def serve(self) -> m.Resume:
+        """Answer requests until the person lets the script go on, or the session is gone."""
+        while (request := self._link.receive()) is not None:
+            if isinstance(request, m.Resume):
+                return request
+            try:
+                self._answer(request)
+            except Exception as error:
+                self.refuse(getattr(request, "request", 0), error)
+        return m.Resume(stop_at="never")
+
+    def _answer(self, request: m.Request) -> None:
+        match request:
+            case m.Explore():
+                self._explore(request)
+            case m.PickRoot():
+                self._pick_root(request)
+            case m.Fetch():
+                shape, values = values_of(self._tensor(request.tape, request.tensor), request.index)
+                self._link.send(m.TensorSlice(request.request, shape, values))
+            case m.FetchTensors():
+                self.send_tensors(request.request, request.tape, request.tensors)
+            case m.ReadSource():
+                self._link.send(m.Source(request.file, source(request.file) or ""))
+
+    def _explore(self, request: m.Explore) -> None:
+        subject = self._explorable()
+        if request.root < 0:
+            texts = [text.text for text in request.seeds]
+            tape = self._run(self._seeds_of_roots(subject, texts), edited=any(texts))
+        else:
+            root = (request.root, request.root_input_nr)
+            text = request.seeds[0].text if request.seeds else "ones"
+            tape = self._run([subject.seed(text, subject.root_at(*root), None)], edited=True, root=root)
+        self._link.send(m.Recorded(tape, request=request.request))
+
+    def _explorable(self) -> Subject:
+        if self.subject is None:
+            raise UsageError("no root has been chosen", "the script has called nothing here", "choose a tensor first")
+        if self.committed:
+            raise UsageError(
+                "the pass cannot be run again", "your script's own call has run and its graph is gone", "start without --once"
+            )
+        return self.subject
+
+    def _seeds_of_roots(self, subject: Subject, texts: Sequence[str]) -> list[GivenSeed]:
+        found = []
+        for place, own in enumerate(subject.seeds):
+            text = texts[place] if place < len(texts) else ""
+            shown = self.seeds[place] if place < len(self.seeds) else own
+            found.append(subject.seed(text, subject.root(place), shown) if text else own)
+        return found
+
+    def explore_with(self, text: str, number: int = 0) -> TapeColumns:
+        """One more pass, every root seeded with this expression."""
+        subject = self._explorable()
+        return self._run(self._seeds_of_roots(subject, [text] * len(subject.seeds)), edited=True, number=number)
+
+    def _pick_root(self, request: m.PickRoot) -> None:
+        if not 0 <= request.tensor < len(self.live):
+            raise UsageError("there is no such tensor", f"{len(self.live)} are alive")
+        chosen = self.live[request.tensor]
+        subject = subjects.of_tensor(chosen.tensor, chosen.shown.name, self.frame, self._origins)
+        self.subject, self.tapes, self._held, self._passes, self.seeds = subject, {}, {}, 0, []
+        if request.seed.text:
+            subject.seeds.append(subject.seed(request.seed.text, subject.root(0), None))
+        else:
+            subject.seeds.append(GivenSeed(torch.ones_like(chosen.tensor), given=False))
+        self.show()
+        self._link.send(m.Recorded(self._run(subject.seeds, edited=False), request=request.request))
+
+    def _run(
+        self, seeds: Sequence[GivenSeed], *, edited: bool, root: tuple[int, int] | None = None, number: int = 0
+    ) -> TapeColumns:
+        """One exploring pass; its number is the next one unless given."""
+        subject = self._explorable()
+        total = len(subject.captured)
+        tape, held = explore(
+            subject.captured,
+            seeds,
+            number=number or self._passes + 1,
+            edited=edited,
+            root=root,
+            poll=None if self.quiet else lambda done: self._link.give_up(RECORDING, done, total),
+            accumulates=subject.accumulates,
+            create_graph=subject.create_graph,
+        )
+        if root is None:
+            self.seeds, self.last_pass = list(seeds), tape.number
+        self.add(tape, held)
+        for old in sorted(self._held)[1 : 1 - _HELD_PASSES]:
+            self._held.pop(old).release()
+        return tape
+
+    def _tensor(self, tape: int, tensor: int) -> torch.Tensor:
+        try:
+            return self._held[tape].tensor(tensor)
+        except KeyError:
+            raise UsageError("this tensor is not held any more", f"it belongs to pass {tape}", "run that pass again") from None
+
+    def send_tensors(self, request: int, tape: int, numbers: Sequence[int]) -> None:
+        """Send whole tensors, and then which of them are not there."""
+        missing = []
+        for number in numbers:
+            try:
+                self._link.send(m.TensorBytes(tape, number, *bytes_of(self._tensor(tape, number))))
+            except (GradscopeError, RuntimeError):
+                missing.append(number)
+        self._link.send(m.TensorsDone(request, missing))

@@ -1,0 +1,153 @@
+"""What a stop looks at: the captured graph with its names and lines, and the script's own seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.call_site import call_site, call_text
+from gradscope.debuggee.capture import Captured, capture
+from gradscope.debuggee.explore import GivenSeed
+from gradscope.debuggee.graph_columns import graph_columns
+from gradscope.debuggee.names import LeafName, Names
+from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.seeds import Root, parse_seed
+from gradscope.errors import UsageError
+from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf
+from gradscope.protocol.messages import Call
+
+
+@dataclass(slots=True)
+class Subject:
+    """Holds everything alive of one stop; `release` lets go of it."""
+
+    captured: Captured
+    columns: GraphColumns
+    seeds: list[GivenSeed]
+    """the script's own, one for each root; without a tensor where torch would refuse the call"""
+    frame: FrameType | None
+    """whose variables a seed expression may use"""
+    accumulates: bool = True
+    create_graph: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """No root has a graph."""
+        return not self.captured.nodes
+
+    def root(self, place: int) -> Root:
+        """What a seed for one of the call's roots must be like."""
+        known = self.captured.roots[place]
+        return Root(known.shape, known.dtype, known.device, self.columns.roots[place].name)
+
+    def root_at(self, node: int, input_nr: int) -> Root:
+        """What a seed for the tensor that a node made must be like.
+
+        Raises:
+            UsageError: torch does not say.
+        """
+        captured = self.captured
+        kind = captured.slot_kind[captured.slot(node, input_nr)] if 0 <= node < len(captured) else -1
+        if kind < 0:
+            raise UsageError("this tensor cannot be seeded", "torch does not say what its gradient looks like")
+        return Root(*captured.kinds[kind], name=captured.ops[node])
+
+    def seed(self, text: str, root: Root, shown: GivenSeed | None) -> GivenSeed:
+        """The seed that a person typed; the shown one is what `*2` multiplies.
+
+        Raises:
+            SeedError: it is none for this root.
+        """
+        present = None if shown is None else shown.tensor
+        return GivenSeed(parse_seed(text, root, present, self.frame), text)
+
+    def release(self) -> None:
+        self.captured.release()
+        self.seeds.clear()
+        self.frame = None
+
+
+def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
+    """What a backward call is about."""
+    frame = call.script_frame
+    text = call_text(frame, len(call.roots))
+    captured = capture(call.roots, call.inputs)
+    names = _names(frame, origins)
+    roots = [written or _name_of(names, root) for written, root in zip(text.roots, call.roots, strict=True)]
+    given = call.given
+    script_seeds = [
+        GivenSeed(seed, written if is_given else "", is_given)
+        for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
+    ]
+    columns = _columns(captured, names, roots, origins)
+    return Subject(captured, columns, script_seeds, frame, call.accumulates, call.create_graph)
+
+
+def of_tensor(tensor: torch.Tensor, name: str, frame: FrameType | None, origins: Origins | None) -> Subject:
+    """What exploring below a live tensor is about."""
+    captured = capture([tensor])
+    return Subject(captured, _columns(captured, _names(frame, origins), [name], origins), [], frame)
+
+
+def describe(call: BackwardCall) -> Call:
+    """The call as the session knows it."""
+    site = call_site(call.script_frame)
+    return Call(
+        number=call.number,
+        kind=call.kind,
+        file=site.file,
+        line=site.line,
+        function=site.function,
+        code=site.code,
+        retain_graph=call.keep_graph,
+        create_graph=call.create_graph,
+        has_inputs=bool(call.inputs),
+        thread=call.thread,
+    )
+
+
+def _names(frame: FrameType | None, origins: Origins | None) -> Names:
+    names = Names(frame, () if origins is None else origins.modules())
+    if origins is not None:
+        origins.name_modules(names.module)
+    return names
+
+
+def _name_of(names: Names, root: Any) -> str:
+    return names.tensor(root) if isinstance(root, torch.Tensor) else ""
+
+
+def _columns(captured: Captured, names: Names, roots: Sequence[str], origins: Origins | None) -> GraphColumns:
+    return graph_columns(
+        captured,
+        origin_of=None if origins is None else origins.lookup,
+        leaf_names=names.leaves,
+        root_names=list(roots),
+        unreached=_unreached(captured, names),
+    )
+
+
+def _unreached(captured: Captured, names: Names) -> list[Leaf]:
+    """Leaves that could have a gradient and are not in the graph."""
+    reached = [leaf.variable for leaf in captured.leaves if leaf.variable is not None]
+    return [_leaf(tensor, name) for tensor, name in names.unreached(reached)]
+
+
+def _leaf(tensor: torch.Tensor, name: LeafName) -> Leaf:
+    return Leaf(
+        node=UNKNOWN,
+        input_nr=0,
+        name=name.name,
+        aliases=name.aliases,
+        shape=tuple(tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        kind=name.kind,
+        owner=name.owner,
+        requires_grad=tensor.requires_grad,
+    )
