@@ -195,8 +195,8 @@ class Run:
         first = not stop.passes
         stop.passes = seeding.keep([p for p in stop.passes if p.number != tape.number], tape)
         visit.last = tape.number
-        if report.request in visit.asked:
-            visit.texts[tape.number] = visit.asked.pop(report.request)
+        given = [self.configure.gradient] * len(tape.seeds)  # a pass that nobody asked for, yet edited, is that of --gradient
+        visit.texts[tape.number] = visit.asked.pop(report.request, given if tape.edited else [""] * len(tape.seeds))
         found = list(report.findings)
         if first:
             found += diagnose(stop.graph, tape)

@@ -67,7 +67,7 @@ def with_cell(values: Sequence[Value], index: int, text: str) -> str:
 
 
 def spelled_out(tape: Tape, texts: Sequence[str]) -> list[str]:
-    """`*2` and `/2`, which scale the seed of the last pass, as expressions that scale the seed of `tape` instead."""
+    """`*2` and `/2`, which scale the roots' seed of the last pass, as expressions that scale the seed of `tape` instead."""
     spelled = list(texts)
     for root, text in enumerate(texts):
         values = cells(tape, root) if text.lstrip().startswith(("*", "/")) and root < len(tape.seeds) else None

@@ -62,7 +62,7 @@ class Session(Browsing):
         if root is None:
             root, input_nr = self._shown_root
         walk = self._walk
-        if walk is not None and walk.tape.number != self._visits[-1].last:
+        if walk is not None and (walk.tape.number != self._visits[-1].last or walk.tape.columns.root != UNKNOWN):
             seeds = seeding.spelled_out(walk.tape, seeds)
         self._busy = Busy("recording a pass")
         self._ask_pass(seeds, root, input_nr)

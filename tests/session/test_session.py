@@ -279,6 +279,18 @@ def test_resuming_with_the_edited_seed(play: Play):
     assert play.take() == [m.Resume(True, "break")]
 
 
+def test_the_seed_of_the_command_line_is_one_to_resume_with():
+    play = Play(m.Configure(gradient="1,1"))
+    play.stop()
+    columns = play.tape([(1.0, 1.0)], 2)
+    play.tell(m.Recorded(columns))
+    view = play.session.view()
+    assert (view.edited, view.tape and view.tape.number) == (True, 2)
+    assert play.session.can_resume_edited
+    play.session.set_cell(0, 1, "5")
+    assert play.take() == [m.Explore(1, [m.SeedText("1,5")])]
+
+
 def test_the_pass_that_is_shown_is_the_one_that_an_edited_resume_uses(play: Play):
     for number, text in ((2, "1,1"), (3, "2,2")):
         play.session.explore([text])
