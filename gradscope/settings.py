@@ -8,6 +8,9 @@ from dataclasses import dataclass
 ALL_CALLS = -1
 """`--calls all`"""
 
+STDOUT = "-"
+"""As the name of a file to export to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

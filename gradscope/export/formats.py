@@ -10,6 +10,7 @@ from gradscope.errors import UsageError
 from gradscope.export import dot, graphml, json_report, leaves_csv, snapshot, tensors, text, writing
 from gradscope.findings.finding import Finding
 from gradscope.model.report import Report
+from gradscope.settings import STDOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def check(path: str) -> None:
 
 
 def _format(path: str) -> Format:
-    if path == writing.STDOUT:
+    if path == STDOUT:
         return FORMATS[".json"]
     ending = os.path.splitext(path)[1].lower()
     if ending in FORMATS:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from gradscope.errors import FileError
-
-STDOUT = "-"
+from gradscope.settings import STDOUT
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:

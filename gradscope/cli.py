@@ -1,0 +1,149 @@
+"""The command `gradscope`: does what the command line asks for, and says in words what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gradscope.command_line import Command, Diff, Open, Run, Say, parse
+from gradscope.errors import INTERNAL, GradscopeError, UsageError
+from gradscope.settings import STDOUT, Options
+
+if TYPE_CHECKING:
+    from gradscope.findings.finding import Finding
+    from gradscope.model.report import Report
+
+INTERRUPTED = 130
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run gradscope with the words of the command line; the result is the exit code."""
+    try:
+        return _do(parse(sys.argv[1:] if words is None else words))
+    except GradscopeError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        _say(_fault(error))
+        return INTERNAL
+
+
+def _do(command: Command) -> int:
+    match command:
+        case Say():
+            sys.stdout.write(command.text)
+            return 0
+        case Run():
+            return _run(command.options)
+        case Open():
+            return _open(command)
+        case Diff():
+            return _diff(command)
+
+
+def _run(options: Options) -> int:
+    why = _why_headless(options)
+    if not options.headless and not why:
+        options = replace(options, script_stdin=_stdin_of_script())
+        from gradscope.tui.app import run as run_screen
+
+        return run_screen(options)
+    if why and not options.headless:
+        _say(f"{why}: headless")
+    from gradscope.export.formats import export
+    from gradscope.session.headless import run as run_headless
+
+    return run_headless(replace(options, headless=True), export=export)
+
+
+def _open(command: Open) -> int:
+    report = _read(command.file)
+    if command.exports:
+        from gradscope.export.formats import export
+
+        for path in command.exports:
+            export(report, path)
+        return 0
+    if not sys.stdout.isatty():
+        raise UsageError("stdout is no terminal", hint=f"write another form: gradscope open {command.file} --export FILE")
+    _stdin_of_script()
+    from gradscope.tui.app import open_snapshot
+
+    return open_snapshot(report, ascii=command.ascii)
+
+
+def _diff(command: Diff) -> int:
+    from gradscope.export.differences import lines
+
+    for line in lines(_read(command.before), _read(command.after)):
+        sys.stdout.write(line + "\n")
+    return 0
+
+
+def _read(path: str) -> Report[Finding]:
+    from gradscope.export.snapshot import read
+
+    return read(path)
+
+
+# ---------------------------------------------------------------- the terminal
+
+
+def _why_headless(options: Options) -> str:
+    """Why there can be no screen; empty when there can."""
+    if STDOUT in options.exports:
+        return "--export - writes to stdout"
+    if not sys.stdout.isatty():
+        return "stdout is no terminal"
+    return "" if _terminal_at_hand() else "there is no terminal to read keys from"
+
+
+def _terminal_at_hand() -> bool:
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def _stdin_of_script() -> int | None:
+    """Give our keys the terminal where stdin is redirected, and return the redirected one, which belongs to the script.
+
+    The screen is drawn on stderr: where that is redirected, it becomes the terminal too.
+    """
+    redirected = [descriptor for descriptor in (0, 2) if not os.isatty(descriptor)]
+    if not redirected:
+        return None
+    stdin = os.dup(0) if 0 in redirected else None
+    terminal = os.open("/dev/tty", os.O_RDWR)
+    for descriptor in redirected:
+        os.dup2(terminal, descriptor)
+    os.close(terminal)
+    return stdin
+
+
+# ---------------------------------------------------------------- words on stderr
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"gradscope: {text}\n")
+
+
+def _fault(error: Exception) -> str:
+    """Keep the traceback of a fault of ours in a file, and say where."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="gradscope-", suffix=".log", delete=False, encoding="utf-8") as log:
+        log.write(f"gradscope, Python {sys.version}, arguments {sys.argv[1:]}\n\n")
+        traceback.print_exception(error, file=log)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"a fault of its own: {what} (please report it with {log.name})"
