@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -91,6 +92,11 @@ class Captured:
     def slot(self, node: int, input_nr: int) -> int:
         return self.first_slot[node] + input_nr
 
+    @cached_property
+    def plan(self) -> Plan:
+        """What the passes over this graph have in common."""
+        return Plan.of(self)
+
     def targets(self) -> list[int]:
         """The leaves (by their place in `leaves`) in the graph that the call differentiates for."""
         return [number for number, leaf in enumerate(self.leaves) if leaf.target and leaf.node != UNKNOWN]
@@ -102,6 +108,56 @@ class Captured:
         for leaf in self.leaves:
             leaf.variable = None
         self.foreign.release()
+
+
+@dataclass(slots=True)
+class Plan:
+    """What follows from the graph and the leaves that are differentiated for."""
+
+    feeds: dict[int, list[int]]
+    """node -> the slots of leaves that it feeds, one for each edge"""
+    tied: list[CapturedLeaf]
+    """leaves that a node may complete together with another leaf"""
+    needed: bytearray | None
+    """1 for each node from which the engine reaches such a leaf; None when that is every node"""
+
+    @classmethod
+    def of(cls, captured: Captured) -> Plan:
+        leaves = {captured.slot(leaf.node, leaf.input_nr): leaf for leaf in map(captured.leaves.__getitem__, captured.targets())}
+        feeds: dict[int, list[int]] = {}
+        source, first = 0, captured.first_edge
+        for edge, slot in enumerate(captured.edge_into):
+            if slot in leaves:
+                while first[source + 1] <= edge:
+                    source += 1
+                feeds.setdefault(source, []).append(slot)
+        tied = {slot for slots in feeds.values() if len(set(slots)) > 1 for slot in slots}
+        hookable = [leaves[slot] for slot in tied if leaves[slot].kind != "input"]
+        return cls(feeds, hookable, _needed(captured))
+
+
+def _needed(captured: Captured) -> bytearray | None:
+    targets = {captured.leaves[number].node for number in captured.targets()}
+    first = captured.first_edge
+    before = 0
+    for node, end in enumerate(first[1:]):
+        if end == before and node not in targets:
+            break  # a dead end that nobody asks for
+        before = end
+    else:
+        return None
+    sources: list[list[int]] = [[] for _ in captured.nodes]
+    for node in range(len(captured)):
+        for target in captured.edge_target[first[node] : first[node + 1]]:
+            sources[target].append(node)
+    reached = bytearray(len(captured))
+    waiting = list(targets)
+    while waiting:
+        node = waiting.pop()
+        if not reached[node]:
+            reached[node] = 1
+            waiting.extend(sources[node])
+    return reached
 
 
 def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = ()) -> Captured:
@@ -139,11 +195,9 @@ def _walk(captured: Captured, index: dict[Any, int]) -> None:
     nodes = captured.nodes
     add_slot, add_target, add_input_nr = captured.edge_slot.append, captured.edge_target.append, captured.edge_input_nr.append
     end_node = captured.first_edge.append
-    position = 0
     edges = 0
-    while position < len(nodes):
-        slot = 0
-        for target, input_nr in nodes[position].next_functions:
+    for node in nodes:  # grows while it is walked
+        for slot, (target, input_nr) in enumerate(node.next_functions):
             if target is not None:
                 number = index.setdefault(target, len(nodes))
                 if number == len(nodes):
@@ -152,9 +206,7 @@ def _walk(captured: Captured, index: dict[Any, int]) -> None:
                 add_target(number)
                 add_input_nr(input_nr)
                 edges += 1
-            slot += 1
         end_node(edges)
-        position += 1
 
 
 def _describe(captured: Captured) -> None:

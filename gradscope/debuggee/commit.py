@@ -13,6 +13,7 @@ import torch
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.exactness import accumulated, same_bits
 from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaf_totals, leaves_after, present_gradient
+from gradscope.debuggee.foreign import hooks_of
 from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
 from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
@@ -101,17 +102,7 @@ def others_write(node: Any, variable: torch.Tensor) -> bool:
     """Whether hooks of AccumulateGrad or after it may write the leaf's `.grad`."""
     if getattr(variable, "_post_accumulate_grad_hooks", None):
         return True
-    for register in (node.register_hook, node.register_prehook):
-        handle = register(_nothing)
-        table = handle.hooks_dict_ref()
-        handle.remove()
-        if table:
-            return True
-    return False
-
-
-def _nothing(*_: Any) -> None:
-    pass
+    return bool(hooks_of(node))
 
 
 class Recorded:

@@ -157,32 +157,24 @@ def leaves_after(
     captured: Captured, seed_slots: Sequence[SeedSlot], recording: Recording, *, finished: bool
 ) -> Mapping[int, Sequence[int]]:
     """For each position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered."""
-    leaf_slots = {captured.slot(leaf.node, leaf.input_nr) for leaf in captured.leaves if leaf.target and leaf.node != UNKNOWN}
     ran = {node for node, _, _ in recording.log}
-    node_of = {
-        captured.slot(leaf.node, leaf.input_nr): leaf.node
-        for leaf in captured.leaves
-        if leaf.target and leaf.node != UNKNOWN and leaf.node not in ran
-    }
-    feeds: dict[int, list[int]] = {}
-    for source in range(len(captured)):
-        for edge in range(captured.first_edge[source], captured.first_edge[source + 1]):
-            if captured.edge_into[edge] in leaf_slots:
-                feeds.setdefault(source, []).append(captured.edge_into[edge])
+    leaves = [captured.leaves[number] for number in captured.targets()]
+    node_of = {captured.slot(leaf.node, leaf.input_nr): leaf.node for leaf in leaves if leaf.node not in ran}
     last: dict[int, int] = {}
     count = dict.fromkeys(node_of, 0)
     for slot in (captured.slot(*seed) for seed in seed_slots):
         if slot in node_of:
             last[node_of[slot]] = -1
-            count[slot] -= 1
+    feeds = captured.plan.feeds
     for position, (node, _, _) in enumerate(recording.log):
-        for slot in feeds.get(node, ()):
-            if slot in node_of:
-                last[node_of[slot]] = position
-                count[slot] += 1
+        if node in feeds:
+            for slot in feeds[node]:
+                if slot in node_of:
+                    last[node_of[slot]] = position
+                    count[slot] += 1
     if not finished:
         for slot, node in node_of.items():
-            if max(count[slot], 0) < captured.slot_degree[slot]:
+            if count[slot] < captured.slot_degree[slot]:
                 last.pop(node, None)
     place = {node: order for order, node in enumerate(recording.leaf_order)}
     after: dict[int, list[int]] = {}

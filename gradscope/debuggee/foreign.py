@@ -6,19 +6,16 @@ and the sandbox saves what such code can reach.
 
 from __future__ import annotations
 
+import operator
 import os
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-METADATA_KEY = "gradscope.hooks"
-"""In `node.metadata`: the numbers of the hook tables of its output tensors (numbers only, an object would leak the graph)."""
-
-hook_tables: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Every `_backward_hooks` dictionary that a script made, by number. See `intercept`."""
+from gradscope.debuggee import tensor_hooks
+from gradscope.model.columns import UNKNOWN
 
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad
 
@@ -34,6 +31,8 @@ class Foreign:
     hooked: set[tuple[int, int]] = field(default_factory=set)
     """(node, input_nr) whose arriving gradient a tensor hook sees; input_nr -1 for a hook of the whole node"""
     python_nodes: list[Any] = field(default_factory=list)
+    functions: list[Any] = field(default_factory=list)
+    """the Python that runs: hooks, backwards of custom Functions"""
     refusal: str = ""
 
     def __bool__(self) -> bool:
@@ -45,76 +44,120 @@ class Foreign:
 
     def release(self) -> None:
         self.python_nodes.clear()
+        self.functions.clear()
 
 
 @dataclass(slots=True)
 class _Type:
     """What all nodes of one class have in common."""
 
-    python: str
+    python: str = ""
     """Description of a custom Function; empty for torch's own nodes."""
-    refusal: str
-    raw_saved: tuple[str, ...]
+    refusal: str = ""
+    function: Any = None
+    unpack_hooks: Callable[[Any], Any] | None = None
+    """Reads the unpack hooks of what a node saved; None when it saves nothing."""
 
 
-_types: dict[type, _Type] = {}
+_REFUSALS = {
+    "torch.utils.checkpoint.CheckpointFunction": "reentrant checkpoint runs a whole backward call inside one node, "
+    "and that cannot be tried without touching .grad",
+    "torch.nn.parallel.distributed._DDPSink": "DistributedDataParallel reduces gradients inside this pass",
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group.RegisterPostBackwardFunction": "with FSDP all ranks must run the pass",
+}
 
 
 def find_foreign(nodes: Sequence[Any]) -> Foreign:
     foreign = Foreign()
-    hooks_anywhere = bool(hook_tables)
+    types: dict[type, _Type] = {}
+    tables = bool(tensor_hooks.tables)
     for number, node in enumerate(nodes):
-        kind = _types.get(type(node))
+        kind = types.get(type(node))
         if kind is None:
-            kind = _types[type(node)] = _describe_type(type(node))
+            kind = types[type(node)] = _describe_type(type(node))
         if kind.python:
-            foreign.note(number, kind.python)
-            foreign.python_nodes.append(node)
-            foreign.touches_gradients = True
-            if kind.refusal and not foreign.refusal:
-                foreign.refusal = kind.refusal
-        for name in kind.raw_saved:
-            hook = _unpack_hook(node, name)
-            if hook:
-                foreign.note(number, hook)
-                break
+            _note_function(foreign, number, node, kind)
+        if kind.unpack_hooks is not None:
+            hook = kind.unpack_hooks(node)
+            if hook is not None and (type(hook) is not tuple or any(hook)):
+                _note_unpack_hook(foreign, number, hook)
         if type(node) is _AccumulateGrad:
             _note_hooks(foreign, number, 0, node.variable._backward_hooks)
-        elif hooks_anywhere and METADATA_KEY in node.metadata:
-            for output_nr, table in node.metadata[METADATA_KEY]:
-                _note_hooks(foreign, number, output_nr, hook_tables.get(table))
+        elif tables:
+            for output_nr, table in node.metadata.get(tensor_hooks.METADATA_KEY, ()):
+                _note_hooks(foreign, number, output_nr, tensor_hooks.tables.get(table))
+        if tensor_hooks.node_hooks:
+            _note_hooks(foreign, number, UNKNOWN, hooks_of(node))
     return foreign
+
+
+def hooks_of(node: Any) -> dict[Any, Any]:
+    """The hooks registered on the node itself: there is no other way to see them than to register one more."""
+    found: dict[Any, Any] = {}
+    with tensor_hooks.registering():
+        for register in (node.register_hook, node.register_prehook):
+            handle = register(_nothing)
+            table = handle.hooks_dict_ref()
+            handle.remove()
+            found.update(table)
+    return found
+
+
+def _nothing(*_: Any) -> None:
+    pass
 
 
 def _describe_type(kind: type) -> _Type:
     if not issubclass(kind, torch.autograd.function.BackwardCFunction):
-        raw = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
-        return _Type("", "", raw)
+        return _Type(unpack_hooks=_unpack_hooks_reader(kind))
     function = getattr(kind, "_forward_cls", None)
     if function is None:
-        return _Type(kind.__name__, "", ())
-    name = function.__name__
-    return _Type(f"{name}{place_of(getattr(function, 'backward', None))}", _refusals.get(f"{function.__module__}.{name}", ""), ())
+        return _Type(kind.__name__)
+    backward = getattr(function, "backward", None)
+    return _Type(
+        python=f"{function.__name__}{place_of(backward)}",
+        refusal=_REFUSALS.get(f"{function.__module__}.{function.__name__}", ""),
+        function=backward,
+        unpack_hooks=_unpack_hooks_reader(kind),
+    )
 
 
-_refusals = {
-    "torch.utils.checkpoint.CheckpointFunction": "reentrant checkpoint runs a whole backward call inside one node, "
-    "which cannot be tried without touching .grad",
-    "torch.nn.parallel.distributed._DDPSink": "DistributedDataParallel with static_graph=True or find_unused_parameters=True",
-    "torch.distributed.fsdp._fully_shard._fsdp_param_group.RegisterPostBackwardFunction": "FSDP needs every rank to run the pass together",
-}
+def _unpack_hooks_reader(kind: type) -> Callable[[Any], Any] | None:
+    names = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+    if not names or not hasattr(torch._C._autograd.SavedTensor, "unpack_hook"):
+        return None
+    quick = operator.attrgetter(*(f"{name}.unpack_hook" for name in names))
+
+    def read(node: Any) -> Any:
+        try:
+            return quick(node)
+        except Exception:  # a list of saved tensors, or none
+            return tuple(hook for name in names for hook in _hooks_one_by_one(node, name))
+
+    return read
 
 
-def _unpack_hook(node: Any, name: str) -> str:
+def _hooks_one_by_one(node: Any, name: str) -> list[Any]:
     try:
         saved = getattr(node, name)
-    except Exception:  # freed, or not saved after all
-        return ""
-    for one in saved if isinstance(saved, tuple) else (saved,):
-        hook = getattr(one, "unpack_hook", None)
-        if hook is not None:
-            return f"unpack hook {describe(hook)}"
-    return ""
+        return [one.unpack_hook for one in (saved if isinstance(saved, (tuple, list)) else (saved,)) if one is not None]
+    except Exception:  # freed
+        return []
+
+
+def _note_function(foreign: Foreign, number: int, node: Any, kind: _Type) -> None:
+    foreign.note(number, kind.python)
+    foreign.python_nodes.append(node)
+    foreign.touches_gradients = True
+    if kind.function is not None:
+        foreign.functions.append(kind.function)
+    foreign.refusal = foreign.refusal or kind.refusal
+
+
+def _note_unpack_hook(foreign: Foreign, number: int, hooks: Any) -> None:
+    hook = next(filter(None, hooks)) if type(hooks) is tuple else hooks
+    foreign.functions.append(hook)
+    foreign.note(number, f"unpack hook {describe(hook)}")
 
 
 def _note_hooks(foreign: Foreign, node: int, input_nr: int, table: Any) -> None:
@@ -122,7 +165,8 @@ def _note_hooks(foreign: Foreign, node: int, input_nr: int, table: Any) -> None:
         return
     foreign.hooked.add((node, input_nr))
     foreign.touches_gradients = True
-    for hook in table.values():
+    for hook in list(table.values()):
+        foreign.functions.append(hook)
         foreign.note(node, f"hook {describe(hook)}")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.backward_call import BackwardCall
 
 After = Callable[[BaseException | None], None]
@@ -55,6 +56,7 @@ class Interception:
         self.on_call = on_call
         self._numbers = count(1)
         self._thread = _Thread()
+        self._stop_notes: Callable[[], None] = _NOTHING
         self._patched: list[tuple[Any, str, Any, Any]] = []
 
     def install(self) -> None:
@@ -62,6 +64,7 @@ class Interception:
         from torch.autograd import graph
 
         original = graph._engine_run_backward
+        self._stop_notes = tensor_hooks.install()
         self._logging_hooks = getattr(graph, "_register_logging_hooks_on_whole_graph", None)
         replacement = self._copied(original, graph) or self._wrapped(original)
         self._patch(graph, "_engine_run_backward", replacement)
@@ -75,6 +78,7 @@ class Interception:
             if getattr(owner, name) is ours:
                 setattr(owner, name, original)
         self._patched.clear()
+        self._stop_notes()
 
     def _patch(self, owner: Any, name: str, ours: Any) -> None:
         self._patched.append((owner, name, getattr(owner, name), ours))

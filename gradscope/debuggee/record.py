@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import time
-from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.exactness import same_bits
 from gradscope.model.columns import UNKNOWN
@@ -64,7 +64,8 @@ class Recording:
         self._collecting = gc.isenabled()
         gc.disable()  # collections over many new hooks cost more than the pass
         try:
-            self._register()
+            with tensor_hooks.registering():
+                self._register()
         except BaseException:
             self._restore()
             raise
@@ -102,20 +103,9 @@ class Recording:
 
     def _register_on_tied_leaves(self) -> None:
         """Where one node completes several leaves, only a tensor hook tells which of them the engine takes first."""
-        captured = self.captured
-        first, target = captured.first_edge, captured.edge_target
-        variables = {leaf.node: leaf.variable for leaf in captured.leaves if leaf.kind != "input" and leaf.target}
-        tied: set[int] = set()
-        for node in range(len(captured)):
-            if first[node + 1] - first[node] < 2:
-                continue
-            fed = [number for number in target[first[node] : first[node + 1]] if number in variables]
-            if len(fed) > 1:
-                tied.update(fed)
-        for number in tied:
-            variable = variables[number]
-            if variable is not None and number != UNKNOWN:
-                self._handles.append(variable.register_hook(partial(self._leaf_hook, number)))
+        for leaf in self.captured.plan.tied:
+            if leaf.variable is not None:
+                self._handles.append(leaf.variable.register_hook(partial(self._leaf_hook, leaf.node)))
 
     # ------------------------------------------------------------ hooks
 
@@ -185,7 +175,3 @@ class Recording:
     def release(self) -> None:
         """Let go of the originals."""
         self._copies.clear()
-
-
-def steps_of(log: Sequence[tuple[int, Gradients, Gradients]]) -> array[int]:
-    return array("i", [entry[0] for entry in log])

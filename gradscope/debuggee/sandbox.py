@@ -1,39 +1,134 @@
-"""Saves what an exploring pass could disturb, and puts it back, also after an exception."""
+"""Saves what an exploring pass could disturb, and puts it back, also after an exception.
+
+Where nothing but torch's own code runs in the backward, that is next to nothing: kept gradients of inner tensors and the default
+generators. Foreign Python may write anywhere; what it can reach at arm's length is saved.
+"""
 
 from __future__ import annotations
 
+import gc
 import io
-import random
 import sys
+import warnings
 from types import TracebackType
 from typing import Any
 
 import torch
 
+from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.saved_state import Containers, Generators, Living, Tensors
 
 
 class Sandbox:
     """A context round one exploring pass."""
 
     def __init__(self, captured: Captured) -> None:
-        self.captured = captured
+        self._foreign = captured.foreign
+        self._leaves = [leaf.variable for leaf in captured.leaves if leaf.variable is not None]
         self.notes: list[str] = []
+        """side effects that were noticed"""
         self.printed = ""
-        self._streams: tuple[Any, Any] | None = None
+        """what foreign Python wrote, and warnings"""
 
     def __enter__(self) -> Sandbox:
-        self._generator = torch.default_generator.get_state()
-        self._random = random.getstate() if self.captured.foreign else None
-        if self.captured.foreign:
-            self._streams = sys.stdout, sys.stderr
-            sys.stdout = sys.stderr = self._capture = io.StringIO()
+        self._collecting = gc.isenabled()
+        gc.disable()
+        self._kept = [(tensor, tensor.grad) for tensor in tensor_hooks.retaining()]
+        self._tensors, self._containers = Tensors(), Containers()
+        self._gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self._buffers: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._dicts: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._stream = _Stream()
+        living = Living.find() if self._foreign else None
+        self._generators = Generators(living.generators if living else (), python=living is not None)
+        if living is not None:
+            self._save(living)
+        self._outside = sys.stdout, sys.stderr, warnings._showwarnmsg  # type: ignore[attr-defined]
+        warnings._showwarnmsg = self._warned  # type: ignore[attr-defined]
+        if living is not None:
+            sys.stdout = sys.stderr = self._stream
         return self
 
+    def _save(self, living: Living) -> None:
+        self._dicts = [(node.__dict__, dict(node.__dict__)) for node in self._foreign.python_nodes]
+        for module in living.modules:
+            for name, buffer in module._buffers.items():
+                self._tensors.save(buffer, f"buffer {name} of {type(module).__name__}")
+            self._buffers.append((module._buffers, dict(module._buffers)))
+        self._gradients = [(leaf, leaf.grad) for leaf in {id(leaf): leaf for leaf in (*self._leaves, *living.leaves)}.values()]
+        if not self._foreign.touches_gradients:
+            return
+        for leaf, gradient in self._gradients:
+            self._tensors.save(leaf, "a parameter")
+            self._tensors.save(gradient, "a .grad")
+        for optimizer in living.optimizers:
+            self._containers.save(optimizer.state)
+            self._containers.save(optimizer.param_groups)
+            for state in list(optimizer.state.values()):
+                for name, value in state.items() if isinstance(state, dict) else ():
+                    if isinstance(value, torch.Tensor):
+                        self._tensors.save(value, f"{name} of {type(optimizer).__name__}")
+        for function in self._foreign.functions:
+            self._containers.save_function(function)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        torch.default_generator.set_state(self._generator)
-        if self._random is not None:
-            random.setstate(self._random)
-        if self._streams is not None:
-            sys.stdout, sys.stderr = self._streams
-            self.printed = self._capture.getvalue()
+        sys.stdout, sys.stderr, warnings._showwarnmsg = self._outside  # type: ignore[attr-defined]
+        self.printed = self._stream.getvalue()
+        try:
+            self._restore()
+        finally:
+            if self._collecting:
+                gc.enable()
+
+    def _restore(self) -> None:
+        for present, earlier in (*self._dicts, *self._buffers):
+            if not _same_dict(present, earlier):
+                present.clear()
+                present.update(earlier)
+        for tensor, gradient in (*self._kept, *self._gradients):
+            if tensor.grad is not gradient:
+                tensor.grad = gradient
+        changed = self._tensors.restore()
+        if self._containers.restore():
+            changed.append("variables that hooks or custom Functions write")
+        self._generators.restore()
+        if changed:
+            few = ", ".join(dict.fromkeys(changed[:5])) + (" …" if len(changed) > 5 else "")
+            self.notes.append(f"the exploring pass changed {few}; all was put back")
+
+    def _warned(self, message: Any) -> None:
+        """A warning during an exploring pass: shown marked, and forgotten, so that the script's own call warns again."""
+        self._stream.write(warnings._formatwarnmsg(message))  # type: ignore[attr-defined]
+        text = message.message
+        for module in list(sys.modules.values()):
+            registry = getattr(module, "__dict__", {}).get("__warningregistry__")
+            if registry:
+                for line in (message.lineno, 0):
+                    registry.pop((str(text), message.category, line), None)
+
+
+def _same_dict(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return len(one) == len(other) and all(key in other and other[key] is value for key, value in one.items())
+
+
+class _Stream(io.StringIO):
+    """Takes what is printed; has a `buffer` for those who write bytes."""
+
+    encoding = "utf-8"
+
+    @property
+    def buffer(self) -> _Bytes:
+        return _Bytes(self)
+
+
+class _Bytes:
+    def __init__(self, text: io.StringIO) -> None:
+        self._text = text
+
+    def write(self, data: bytes) -> int:
+        self._text.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)
+
+    def flush(self) -> None:
+        pass

@@ -19,6 +19,10 @@ SeedSlot = tuple[int, int]
 """The node and the gradient slot that a seed goes to."""
 
 
+_NEW = -2
+"""an object that has no number yet"""
+
+
 class Held:
     """The tensors of a tape, by number, as long as the debuggee keeps them."""
 
@@ -83,37 +87,45 @@ class TapeBuilder:
 
     def number(self, tensor: torch.Tensor, slot: int = UNKNOWN) -> int:
         """The tensor's number; a new one the first time it is seen."""
-        number = self._numbers.get(id(tensor))
-        if number is None:
-            number = self._numbers[id(tensor)] = len(self.tensors)
+        number = self._numbers.setdefault(id(tensor), len(self.tensors))
+        if number == len(self.tensors):
             self.tensors.append(tensor)
             self.kind.append(self.captured.slot_kind[slot] if slot >= 0 else -1)
         return number
 
     def seeds(self, seeds: Sequence[torch.Tensor | None]) -> None:
         for root, ((node, input_nr), seed) in enumerate(zip(self.seed_slots, seeds, strict=True)):
-            slot = self.captured.slot(node, input_nr)
-            self._contribute(0, -1 - root, slot, seed)
+            self._contribute(0, (-1 - root,), (self.captured.slot(node, input_nr),), (seed,))
 
-    def _contribute(self, step: int, edge: int, slot: int, tensor: torch.Tensor | None) -> None:
-        number = NO_TENSOR if tensor is None else self.number(tensor, slot)
-        if self._shared[slot]:
-            number_of_sum = self._added(slot, number)
-        else:
-            number_of_sum = number
-        self._sum[slot] = number_of_sum
-        self.delivered[slot] += 1
-        self.contribution_step.append(step)
-        self.contribution_edge.append(edge)
-        self.contribution_tensor.append(number)
-        self.contribution_so_far.append(number_of_sum)
-
-    def _added(self, slot: int, number: int) -> int:
-        """Number of the slot's sum with this contribution, added as the engine adds."""
-        before = self._sum[slot]
-        if before == NO_TENSOR or number == NO_TENSOR:
-            return number if before == NO_TENSOR else before
-        return self.number(self.tensors[before] + self.tensors[number], slot)
+    def _contribute(self, step: int, edges: Iterable[int], slots: Iterable[int], sent: Iterable[torch.Tensor | None]) -> None:
+        """What one step delivered over these edges. The inner loop of everything: no calls but those it cannot do without."""
+        numbers, tensors, kinds, slot_kind = self._numbers, self.tensors, self.kind, self.captured.slot_kind
+        sums, shared, delivered = self._sum, self._shared, self.delivered
+        for edge, slot, tensor in zip(edges, slots, sent, strict=False):
+            if tensor is None:
+                number = NO_TENSOR
+            else:
+                number = numbers.setdefault(id(tensor), len(tensors))
+                if number == len(tensors):
+                    tensors.append(tensor)
+                    kinds.append(slot_kind[slot])
+            so_far = number
+            if shared[slot]:
+                before = sums[slot]
+                if before >= 0:
+                    so_far = before
+                    if number >= 0:  # added as the engine adds
+                        so_far = len(tensors)
+                        total = tensors[before] + tensors[number]
+                        numbers[id(total)] = so_far
+                        tensors.append(total)
+                        kinds.append(slot_kind[slot])
+            sums[slot] = so_far
+            delivered[slot] += 1
+            self.contribution_step.append(step)
+            self.contribution_edge.append(edge)
+            self.contribution_tensor.append(number)
+            self.contribution_so_far.append(so_far)
 
     def run(self, log: Log, leaves_after: Mapping[int, Sequence[int]], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
         """Play the log.
@@ -123,32 +135,33 @@ class TapeBuilder:
             leaves_after: for a position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered.
             totals: what the engine gave for the slots of those leaves.
         """
-        captured = self.captured
-        first_edge, edge_slot, edge_into = captured.first_edge, captured.edge_slot, captured.edge_into
-        wanted = needed(captured)
-        contribute = self._contribute
-        self._finish_leaves(leaves_after.get(-1, ()), totals)
+        first_edge, edge_into, whole = self.captured.first_edge, self.captured.edge_into, self.captured.plan.needed is None
+        step = self._finish_leaves(leaves_after.get(-1, ()), totals)
         for position, (node, sent, handed) in enumerate(log):
             self._arrive(node, handed)
-            step = len(self.step_node)
-            for edge in range(first_edge[node], first_edge[node + 1]) if sent else ():
-                if wanted is None or wanted[captured.edge_target[edge]]:
-                    contribute(step, edge, edge_into[edge], sent[edge_slot[edge]])
+            step += 1
+            first, end = first_edge[node], first_edge[node + 1]
+            if whole and end - first == len(sent):
+                self._contribute(step, range(first, end), edge_into[first:end], sent)
+            elif sent:
+                edges = self._delivering(first, end)
+                slots = [edge_into[edge] for edge in edges]
+                self._contribute(step, edges, slots, [sent[self.captured.edge_slot[edge]] for edge in edges])
             if position in leaves_after:
-                self._finish_leaves(leaves_after[position], totals)
+                step = self._finish_leaves(leaves_after[position], totals)
+
+    def _delivering(self, first: int, end: int) -> list[int]:
+        """The edges over which the engine goes on: not those that lead to no leaf that is asked for."""
+        needed = self.captured.plan.needed
+        return [edge for edge in range(first, end) if needed is None or needed[self.captured.edge_target[edge]]]
 
     def _arrive(self, node: int, handed: Gradients) -> None:
         self.step_node.append(node)
         step = len(self.step_node)
         slot = self.captured.first_slot[node]
         for input_nr, tensor in enumerate(handed):
-            expected = self._sum[slot]
-            if tensor is None:
-                number = NO_TENSOR
-            else:
-                known = self._numbers.get(id(tensor))
-                number = UNKNOWN if known is None else known
-            if number != expected or (number == UNKNOWN and tensor is not None):
+            number = NO_TENSOR if tensor is None else self._numbers.get(id(tensor), _NEW)
+            if number != self._sum[slot]:
                 number = self._unlike(node, input_nr, slot, tensor)
             self.arrival_step.append(step)
             self.arrival_input_nr.append(input_nr)
@@ -169,11 +182,13 @@ class TapeBuilder:
             self.mismatches.append(Mismatch(node, input_nr, what))
         return NO_TENSOR if tensor is None else self.number(tensor, slot)
 
-    def _finish_leaves(self, nodes: Iterable[int], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
+    def _finish_leaves(self, nodes: Iterable[int], totals: Mapping[SeedSlot, torch.Tensor | None]) -> int:
+        """The steps of leaves, which run nothing; gives the number of the last step."""
         for node in nodes:
             first, end = self.captured.first_slot[node], self.captured.first_slot[node + 1]
             handed = [totals.get((node, nr), self._total(first + nr)) for nr in range(end - first)]
             self._arrive(node, handed)
+        return len(self.step_node)
 
     def _total(self, slot: int) -> torch.Tensor | None:
         number = self._sum[slot]
@@ -203,24 +218,3 @@ class TapeBuilder:
 
 def _packed(numbers: list[int]) -> bytes:
     return array("i", numbers).tobytes()
-
-
-def needed(captured: Captured) -> bytearray | None:
-    """1 for each node from which the engine reaches a leaf that the call differentiates for; None when that is every node."""
-    targets = {captured.leaves[number].node for number in captured.targets()}
-    first = captured.first_edge
-    ends = [node for node in range(len(captured)) if first[node] == first[node + 1]]
-    if targets.issuperset(ends):
-        return None
-    sources: list[list[int]] = [[] for _ in captured.nodes]
-    for node in range(len(captured)):
-        for target in captured.edge_target[first[node] : first[node + 1]]:
-            sources[target].append(node)
-    reached = bytearray(len(captured))
-    waiting = list(targets)
-    while waiting:
-        node = waiting.pop()
-        if not reached[node]:
-            reached[node] = 1
-            waiting.extend(sources[node])
-    return reached
