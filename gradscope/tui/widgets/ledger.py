@@ -93,6 +93,8 @@ class Ledger:
         line = line.pad_right(max(0, label + sum(columns) - line.cell_length))
         if line.cell_length + blanks + row.note.cell_length <= width:
             return [Content.assemble(line, " " * blanks, row.note)]
+        if not cells:
+            return [Content.assemble(row.label, " " * 3, row.note).truncate(width, ellipsis=True)]
         return [line.rstrip(), Content.assemble(" " * label, row.note).truncate(width, ellipsis=True)]
 
 
