@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.content import Content
+from textual.geometry import Region
 from textual.widget import Widget
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ class Pane(Widget, can_focus=True):
         """Write the top rule: the pane's number and this text (no markup)."""
         if title != self._title:
             self._title = title
-            self.border_title = Content(f"{self.NUMBER} {title}" if title else f"{self.NUMBER}")  # type: ignore[assignment]
+            text = Content(f"{self.NUMBER} {title}" if title else f"{self.NUMBER}")
+            if not self.is_mounted:
+                self.border_title = text  # type: ignore[assignment]
+                return
+            # setting `border_title` draws the whole pane anew, at each key where the title names the selection
+            self._border_title = text
+            left, top = self.content_offset
+            self.refresh(Region(-left, -top, self.outer_size.width, 1))
 
     def show(self, view: View) -> None:
         """Draw this state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
@@ -80,19 +80,29 @@ class SourceList(VirtualList):
             self._marks = Marks(view.tape) if view.tape is not None else None
         self._place(view)
         lines = view.sources.get(self.file, [])
-        drawn = (self.file, id(lines), view.tape, view.playhead, self._here, self._selected, self._call)
+        drawn = (self.file, id(lines), view.tape, self._call, view.playhead, self._here, self._selected)
         if drawn == self._drawn:
             return
-        moved = drawn[:2] != self._drawn[:2]
-        self._drawn, self._playhead, self._lines = drawn, view.playhead, lines
+        before, self._drawn = self._drawn, drawn
+        self._playhead, self._lines = view.playhead, lines
+        if before[:4] != drawn[:4]:
+            self._take(lines, view)
+        elif before[:6] != drawn[:6]:
+            self.redraw()
+        else:
+            self.redraw_rows(before[6].line - 1, self._selected.line - 1)  # type: ignore[attr-defined]
+        if self._selected.file == self.file and self._selected.line:
+            self.show_row(self._selected.line - 1)
+
+    def _take(self, lines: list[str], view: View) -> None:
+        """Another file, or another pass."""
         self._calls = calls(lines) if view.tape is None else {}
         self._column = self._marks_column()
         self.set_count(len(lines))
         self.redraw()
-        if self._selected.file == self.file and self._selected.line:
-            if moved:
-                self.scroll_to(y=0, animate=False, force=True, immediate=True)
-            self.show_row(self._selected.line - 1)
+
+    def variant(self, row: int) -> Hashable:
+        return self._selected == Place(self.file, row + 1)
 
     def on_resize(self) -> None:
         self._column = self._marks_column()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from textual import events
 from textual.cache import LRUCache
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -34,6 +34,9 @@ class VirtualList(ScrollView, can_focus=False):
         self.count = 0
         self._below = 0
         self._kept: LRUCache[Hashable, Strip] = LRUCache(KEPT_LINES)
+        self._shown: dict[int, Strip] = {}
+        """what stands on the screen, by line"""
+        self._shown_at: tuple[Offset, Size] | None = None
 
     # ------------------------------------------------------------ for the subclass
 
@@ -73,12 +76,21 @@ class VirtualList(ScrollView, can_focus=False):
         if (count, below) != (self.count, self._below):
             self.count, self._below = count, below
             self.virtual_size = Size(0, count + below + self.HEADING)
-            self.refresh(layout=True)
+            height = self.styles.height
+            if height is not None and height.is_auto:
+                self.refresh(layout=True)
+            else:
+                self.refresh()
 
     def redraw(self) -> None:
-        """Draw everything anew."""
+        """Draw everything anew; only the lines that come out different are sent to the terminal."""
         self._kept.clear()
-        self.refresh()
+        if self._shown_at != (self.scroll_offset, self.size):
+            self.refresh()
+            return
+        for y in range(self.size.height):
+            if self._strip(y) != self._shown.get(y):
+                self.refresh(Region(0, y, self.size.width, 1))
 
     def redraw_rows(self, *rows: int) -> None:
         """Draw these rows anew: their variant changed."""
@@ -108,7 +120,19 @@ class VirtualList(ScrollView, can_focus=False):
 
     # ------------------------------------------------------------ Textual's side
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        at = (self.scroll_offset, self.size)
+        if self._shown_at != at:
+            self._shown_at = at
+            self._shown.clear()
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
+        strip = self._strip(y)
+        self._shown[y] = strip
+        return strip
+
+    def _strip(self, y: int) -> Strip:
         width = self.size.width
         if y < self.HEADING:
             return self._line(("heading", y), width, lambda: self.draw_heading(y, width))
