@@ -197,6 +197,8 @@ class _Run:
         self.drawing, self.graph, self.needed = drawing, graph, needed
         self.table = Table()
         self.sums: dict[tuple[int, int], Vector | None] = {}
+        self.slots: dict[int, set[int]] = {}
+        """by node: where something was delivered"""
         self.so_far: dict[tuple[int, int], int] = {}
         self.rows: dict[str, list[int]] = {name: [] for name in ("step", "edge", "tensor", "so_far")}
         self.arrivals: list[tuple[int, int, int]] = []
@@ -211,6 +213,7 @@ class _Run:
         if value is not None and total is not None:
             self.so_far[key] = tensor if old is None else self.table.add(total, self._shape(node, total))
         self.sums[key] = total
+        self.slots.setdefault(node, set()).add(input_nr)
         for name, item in (("step", step), ("edge", edge), ("tensor", tensor), ("so_far", self.so_far.get(key, NO_TENSOR))):
             self.rows[name].append(item)
 
@@ -242,7 +245,7 @@ class _Run:
     def _step(self, node: int, hook: Callable[[Vector], Vector] | None) -> None:
         graph = self.graph
         self.steps.append(node)
-        step, slots = len(self.steps), sorted(nr for where, nr in self.sums if where == node) or [0]
+        step, slots = len(self.steps), sorted(self.slots.get(node, {0}))
         for input_nr in slots:
             value = self.sums.get((node, input_nr))
             tensor = self.so_far.get((node, input_nr), NO_TENSOR)
@@ -424,3 +427,120 @@ def random_drawing(seed: int, nodes: int = 12, leaves: int = 3, roots: int = 2) 
     for node in rng.sample(made, roots):
         drawing.root(node, f"r{node}", input_nr=rng.randrange(slots[node]))
     return drawing
+
+
+MODEL_FILE, TRAIN_FILE = "/home/ada/model.py", "/home/ada/train_gpt.py"
+
+
+class _Gpt:
+    """Draws the forward of a small transformer, one method a layer; nodes are numbered in forward order."""
+
+    def __init__(self, blocks: int) -> None:
+        self.drawing = Drawing()
+        self.shape = (8, 64, 384)
+        x = self.op("AddBackward0", 57, "x = tok + pos", [self.embedding("wte", (65, 384)), self.embedding("wpe", (64, 384))])
+        for number in range(blocks):
+            x = self.block(f"h.{number}", x)
+        x = self.norm("ln_f", x, 66)
+        logits = self.linear("lm_head", x, 67, (65, 384), bias=False)
+        self.shape = (512, 65)
+        flat = self.op("ViewBackward0", 41, LOSS, [logits], file=TRAIN_FILE, function="torch.nn.functional.cross_entropy")
+        soft = self.op("LogSoftmaxBackward0", 41, LOSS, [flat], file=TRAIN_FILE, function="torch.nn.functional.cross_entropy")
+        self.shape = ()
+        loss = self.op("NllLossBackward0", 41, LOSS, [soft], file=TRAIN_FILE, function="torch.nn.functional.cross_entropy")
+        self.drawing.root(loss, "loss")
+
+    def op(
+        self,
+        op: str,
+        line: int,
+        code: str,
+        inputs: Sequence[int],
+        module: str = "",
+        kind: str = "",
+        gain: float = 1.0,
+        file: str = MODEL_FILE,
+        function: str = "",
+    ) -> int:
+        node = self.drawing.node(op, self.shape, self.drawing.origin(file, line, code, module, kind, function))
+        for target in inputs:
+            self.drawing.edge(node, target, (gain,))
+        return node
+
+    def parameter(self, name: str, shape: tuple[int, ...]) -> int:
+        return self.drawing.leaf(name, shape, owner="AdamW[0]")
+
+    def embedding(self, name: str, shape: tuple[int, ...]) -> int:
+        code = "return F.embedding(input, self.weight)"
+        return self.op("EmbeddingBackward0", 20, code, [self.parameter(f"{name}.weight", shape)], name, "Embedding")
+
+    def norm(self, path: str, x: int, line: int) -> int:
+        leaves = [self.parameter(f"{path}.weight", (384,)), self.parameter(f"{path}.bias", (384,))]
+        return self.op("NativeLayerNormBackward0", line, "return F.layer_norm(x)", [x, *leaves], path, "LayerNorm")
+
+    def linear(self, path: str, x: int, line: int, shape: tuple[int, ...], bias: bool = True) -> int:
+        code = "return F.linear(input, self.weight, self.bias)"
+        turned = self.op("TBackward0", line, code, [self.parameter(f"{path}.weight", shape)], path, "Linear")
+        flat = self.op("ViewBackward0", line, code, [x], path, "Linear")
+        if not bias:
+            product = self.op("MmBackward0", line, code, [flat, turned], path, "Linear")
+        else:
+            bias_leaf = self.parameter(f"{path}.bias", shape[:1])
+            product = self.op("AddmmBackward0", line, code, [bias_leaf, flat, turned], path, "Linear")
+        return self.op("ViewBackward0", line, code, [product], path, "Linear")
+
+    def block(self, path: str, x: int) -> int:
+        attended = self.attention(f"{path}.attn", self.norm(f"{path}.ln_1", x, 63))
+        x = self.op("AddBackward0", 63, "x = x + self.attn(self.ln_1(x))", [x, attended], path, "Block")
+        changed = self.mlp(f"{path}.mlp", self.norm(f"{path}.ln_2", x, 64))
+        return self.op("AddBackward0", 64, "x = x + self.mlp(self.ln_2(x))", [x, changed], path, "Block")
+
+    def attention(self, path: str, x: int) -> int:
+        mixed = self.linear(f"{path}.c_attn", x, 30, (1152, 384))
+        parts = self.op("SplitBackward0", 31, "q, k, v = qkv.split(n, dim=2)", [mixed], path, "Attention")
+        heads = []
+        for line, name in enumerate("kqv", 32):
+            code = f"{name} = {name}.view(B, T, h, n).transpose(1, 2)"
+            view = self.op("ViewBackward0", line, code, [parts], path, "Attention")
+            heads.append(self.op("TransposeBackward0", line, code, [view], path, "Attention"))
+        code = "y = F.scaled_dot_product_attention(q, k, v)"
+        attended = self.op("ScaledDotProductFlashAttentionBackward0", 35, code, heads, path, "Attention", gain=0.05)
+        back = self.op("TransposeBackward0", 36, "y = y.transpose(1, 2).view(B, T, C)", [attended], path, "Attention")
+        back = self.op("ViewBackward0", 36, "y = y.transpose(1, 2).view(B, T, C)", [back], path, "Attention")
+        return self.linear(f"{path}.c_proj", back, 37, (384, 384))
+
+    def mlp(self, path: str, x: int) -> int:
+        wide = self.linear(f"{path}.c_fc", x, 45, (1536, 384))
+        bent = self.op("GeluBackward0", 46, "x = self.act(x)", [wide], f"{path}.act", "GELU")
+        return self.linear(f"{path}.c_proj", bent, 47, (384, 1536))
+
+
+LOSS = "loss = F.cross_entropy(logits.view(-1, 65), y.view(-1))"
+
+
+def gpt_like(blocks: int = 6) -> tuple[BackwardGraph, Tape]:
+    """A transformer's backward pass: modules wte, wpe, h.0 … with ln_1, attn, ln_2, mlp, then ln_f, lm_head and the loss."""
+    drawing = _Gpt(blocks).drawing
+    drawing.leaf("h.5.attn.bias", (1,), reached=False, owner="AdamW[0]")
+    graph = drawing.graph()
+    return graph, drawing.tape(graph, [(1.0,)])
+
+
+def recurrent(rounds: int) -> tuple[BackwardGraph, Tape]:
+    """h = torch.tanh(h @ W + b) in a loop: no modules, 3 nodes a round, two leaves used in each round."""
+    drawing = Drawing()
+    weight, bias = drawing.leaf("W"), drawing.leaf("b")
+    origin = drawing.origin("/home/ada/rnn.py", 7, "h = torch.tanh(h @ W + b)")
+    h = drawing.leaf("h0", kind="tensor")
+    for _ in range(rounds):
+        product = drawing.node("MmBackward0", origin=origin)
+        drawing.edge(product, h, (0.9,))
+        drawing.edge(product, weight, (0.5,))
+        added = drawing.node("AddBackward0", origin=origin)
+        drawing.edge(added, product)
+        drawing.edge(added, bias)
+        h = drawing.node("TanhBackward0", origin=origin)
+        drawing.edge(h, added, (0.99,))
+    drawing.root(h, "h")
+    graph = drawing.graph()
+    return graph, drawing.tape(graph, [(1.0,)])

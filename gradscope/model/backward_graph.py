@@ -51,6 +51,10 @@ class BackwardGraph:
         """`SinBackward0`, `AccumulateGrad`."""
         return self.columns.ops[self._op[node]]
 
+    def op_index(self, node: int) -> int:
+        """Place in `columns.ops`."""
+        return self._op[node]
+
     def short(self, node: int) -> str:
         """The name without `Backward0`: `Sin`."""
         return self._short_ops[self._op[node]]
@@ -181,12 +185,9 @@ class BackwardGraph:
 
         graph: networkx.MultiDiGraph[int] = nx.MultiDiGraph()
         graph.add_nodes_from((node, self._attributes(node)) for node in range(len(self)))
-        graph.add_edges_from(
-            (source, target, slot, {"edge": edge, "input_nr": input_nr})
-            for edge, (source, target, slot, input_nr) in enumerate(
-                zip(self.source, self.target, self.slot, self.input_nr, strict=True)
-            )
-        )
+        for edge in range(self.edge_count):
+            ends = self.source[edge], self.target[edge]
+            graph.add_edge(*ends, key=self.slot[edge], edge=edge, input_nr=self.input_nr[edge])
         return graph
 
     def _attributes(self, node: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.modules import Outline
 from gradscope.model.tape import Tape
 
 
@@ -47,24 +48,17 @@ def line_at(graph: BackwardGraph, tape: Tape, step: int) -> tuple[str, int] | No
 
 
 def end_of_module(graph: BackwardGraph, tape: Tape, step: int, backward: bool = False) -> int:
-    """To the last step of the module that the next step belongs to; back to before its first.
+    """To the last step of the module that the playhead stands in, its submodules included; back to before its first.
 
-    Forwards this is the module whose steps begin or go on after the playhead, so that the key leads on at a module's end too.
+    At a module's end this leads on to the end of the one that comes next. Steps outside modules count as one module a stretch.
     """
-    modules = _modules_of_steps(graph, tape)
+    outline = Outline.of(graph, tape)
     if backward:
-        if step <= 0:
-            return 0
-        start = step
-        while start > 1 and modules[start - 2] == modules[step - 1]:
-            start -= 1
-        return start - 1
+        return outline.module_run(step)[1] - 1 if step > 0 else 0
     if step >= tape.steps:
         return tape.steps
-    end = step + 1
-    while end < tape.steps and modules[end] == modules[step]:
-        end += 1
-    return end
+    last = outline.module_run(step)[2] if step else 0
+    return last if last > step else outline.module_run(step + 1)[2]
 
 
 def next_finding(graph: BackwardGraph, tape: Tape, step: int, findings: Iterable[Located], backward: bool = False) -> int | None:
@@ -93,13 +87,3 @@ def _line(graph: BackwardGraph, node: int) -> tuple[str, int] | None:
         return None
     origin = graph.columns.origins[index]
     return origin.file, origin.line
-
-
-def _modules_of_steps(graph: BackwardGraph, tape: Tape) -> list[str]:
-    """By step - 1; a leaf counts to the step before it."""
-    modules, last = [], ""
-    for node in tape.step_node:
-        index = graph.origin_index(node)
-        last = last if index == UNKNOWN else graph.columns.origins[index].module
-        modules.append(last)
-    return modules

@@ -1,53 +1,47 @@
-"""The visible rows of the tape: the seed, then steps in engine order, folded groups of steps in between."""
+"""The visible rows of the tape: the seed, then steps in engine order, with folded groups of steps between them."""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
+from gradscope.model.folds import Folds
+from gradscope.model.modules import CALL, MODULE, REPEATED, ROUND, Group, Item, Outline, Span
 from gradscope.model.rails import Rail, Rails
 from gradscope.model.tape import Tape
 
-SEED, STEP, MODULE, REPEATED, LEAVES = "seed", "step", "module", "repeated", "leaves"
+__all__ = ["CALL", "LEAVES", "MODULE", "REPEATED", "ROUND", "SEED", "STEP", "Folds", "Rows"]
 
-
-@dataclass(frozen=True, slots=True)
-class Folds:
-    """Which groups are closed. Immutable: each change gives new folds."""
-
-    closed: frozenset[str] = field(default_factory=frozenset)
-
-    @classmethod
-    def default(cls, graph: BackwardGraph, tape: Tape, screen_rows: int = 40) -> Folds:
-        """Open up to 200 nodes; above that folded to the depth that fits two screens."""
-        return cls()
-
-    def open(self, key: str) -> Folds:
-        return Folds(self.closed - {key})
-
-    def close(self, key: str) -> Folds:
-        return Folds(self.closed | {key})
-
-    def toggle(self, key: str) -> Folds:
-        return self.open(key) if key in self.closed else self.close(key)
-
-    def like(self, other: Folds) -> Folds:
-        """These folds for another call's graph, as far as it has the same groups."""
-        return other
+SEED, STEP, LEAVES = "seed", "step", "leaves"
 
 
 class Rows:
-    """Row 0 is the seed (step 0). The rows that are no headings cover the steps 1 … n without gap or overlap."""
+    """Row 0 is the seed (step 0). The rows that are no headings cover the steps 1 … n without gap or overlap.
+
+    A heading stands above the rows of an open group. It covers the same steps as they, and no step key leads to it.
+    """
 
     def __init__(self, graph: BackwardGraph, tape: Tape, folds: Folds) -> None:
         self.graph = graph
         self.folds = folds
         self._tape = tape
-        self._last = array("i", range(tape.steps + 1))
+        self._outline = Outline.of(graph, tape) if folds.outline or folds.changed or folds.leaves else None
+        self._first = array("i", [0])
+        self._last = array("i", [0])
+        self._depth = bytearray(1)
+        self._groups: dict[int, Group] = {}
+        """by row, of closed groups and headings"""
+        self._labels: dict[int, str] = {}
+        """by row, of series of which only some members are shown together"""
+        self._headings: set[int] = set()
+        if self._outline is None:
+            self._steps(range(1, tape.steps + 1), 0)
+        else:
+            self._emit(self._outline.top, 0)
 
     @classmethod
     def build(cls, graph: BackwardGraph, tape: Tape, folds: Folds) -> Rows:
@@ -57,10 +51,16 @@ class Rows:
         return len(self._last)
 
     def kind(self, row: int) -> str:
-        return STEP if row else SEED
+        """SEED, STEP, MODULE, CALL (what one call of the forward made), REPEATED, ROUND (of a loop), or LEAVES."""
+        if not row:
+            return SEED
+        group = self._groups.get(row)
+        if group is not None:
+            return group.kind
+        return LEAVES if self._last[row] > self._first[row] and self.graph.is_accumulate(self.node(row)) else STEP
 
     def first(self, row: int) -> int:
-        return self._last[row - 1] + 1 if row else 0
+        return self._first[row]
 
     def last(self, row: int) -> int:
         """`n` onto a row moves the playhead here."""
@@ -68,56 +68,195 @@ class Rows:
 
     def node(self, row: int) -> int:
         """The node that a row speaks of; UNKNOWN (-1) for the seed and for groups."""
-        return self._tape.node_at(self._last[row]) if row else -1
+        return self._tape.node_at(self._first[row]) if row and row not in self._groups else UNKNOWN
 
     def depth(self, row: int) -> int:
-        return 0
+        return self._depth[row]
 
     def key(self, row: int) -> str | None:
-        """Names the group that folding at this row closes or opens; None where there is none."""
-        return None
+        """Names the group that folding at this row opens or closes: its own, for a single step the open group around it."""
+        if not row:
+            return None
+        group = self._groups.get(row)
+        return group.key if group else self.outer_key(row)
+
+    def outer_key(self, row: int) -> str | None:
+        """Names the innermost open group around a row; None when there is none."""
+        if not row:
+            return None
+        outline = self._outline or Outline.of(self.graph, self._tape)
+        own, found = self._groups.get(row), None
+        for group in outline.around(self._first[row]):
+            if own is not None and (group.key == own.key or group.last < self._last[row] or group.first > self._first[row]):
+                break
+            if not self.folds.closed(group.key) and (self.folds.outline or group.kind == MODULE):
+                found = group.key
+        return found
 
     def folded(self, row: int) -> bool | None:
         """True for a closed group, False for the heading of an open one, None for the rest."""
-        return None
+        return None if row not in self._groups else row not in self._headings
 
     def label(self, row: int) -> str:
-        """`SinBackward0`, `x  (leaf)`, `h.5 Block`, `seed of J`."""
+        """`SinBackward0`, `x  (leaf)`, `mlp MLP +4` (with so many leaves), `h.4…h.0 Block ×5`, `seed of J`."""
         if not row:
             names = dict.fromkeys(root.name for root in self.graph.roots)
             return f"seed of {', '.join(names)}" if names else "seed"
-        return self.graph.label(self.node(row))
+        group = self._groups.get(row)
+        if group is None:
+            text = self.graph.label(self.node(row))
+        elif row in self._labels:
+            text = self._labels[row]
+        else:
+            text = group.label
+        leaves = self.leaf_count(row)
+        return f"{text} +{leaves}" if leaves and row not in self._headings else text
+
+    def leaf_count(self, row: int) -> int:
+        """How many leaves a row stands for, beside what its label names."""
+        first, last = self._first[row], self._last[row]
+        if last == first or not row:
+            return 0
+        assert self._outline is not None
+        heads = self._outline.heads
+        return last - first + 1 - (bisect_right(heads, last) - bisect_left(heads, first))
 
     def row_of_step(self, step: int) -> int:
         """The row (no heading) that covers a step."""
-        return bisect_left(self._last, step)
-
-    def rail(self, row: int) -> Rail:
-        return self._rails.rail(row)
+        if not self._headings:
+            return bisect_left(self._last, step)
+        lasts, rows = self._covering
+        return rows[bisect_left(lasts, step)]
 
     def glyph(self, row: int, playhead: int) -> str:
-        """▽ seed, ◇ leaf, ● run (or begun, for a group), ○ not yet."""
+        """▽ seed, ◇ leaf, ● run (for a group: begun), ○ not yet."""
         if not row:
             return "▽"
         node = self.node(row)
         if node >= 0 and self.graph.leaf_at(node) is not None:
             return "◇"
-        return "●" if self.first(row) <= playhead else "○"
+        return "●" if self._first[row] <= playhead else "○"
+
+    def rail(self, row: int) -> Rail:
+        """The row's lines toward later rows. A heading stands in the lane of the first row below it."""
+        if not self._headings:
+            return self._rails.rail(row)
+        place = self._place[row]
+        return self._rails.lane_before(place) if row in self._headings else self._rails.rail(place)
+
+    # ------------------------------------------------------------ how rows are made
+
+    def _emit(self, items: Iterable[Item], depth: int) -> None:
+        assert self._outline is not None
+        for item in items:
+            if isinstance(item, Span):
+                self._span(item, depth)
+            elif item.kind == REPEATED:
+                self._series(item, depth)
+            elif not self.folds.outline and item.kind != MODULE:
+                self._emit(self._outline.inside(item), depth)
+            elif self.folds.closed(item.key):
+                self._row(item.first, item.last, depth, item)
+            else:
+                if self.folds.outline:
+                    self._headings.add(self._row(item.first, item.last, depth, item))
+                self._emit(self._outline.inside(item), depth + self.folds.outline)
+
+    def _series(self, series: Group, depth: int) -> None:
+        """Neighbouring closed members are one row."""
+        assert self._outline is not None
+        outline = self._outline
+        if not self.folds.outline or not self.folds.closed(series.key):
+            self._emit(outline.inside(series), depth)
+            return
+        start = 0
+        for place in [*outline.opened_members(series, self.folds.closed, self.folds.changed), series.rounds]:
+            if place == start + 1:
+                self._emit([outline.member(series, start)], depth)
+            elif place > start:
+                bounds = outline.member(series, start).first, outline.member(series, place - 1).last
+                self._labels[self._row(*bounds, depth, series)] = outline.series_label(series, start, place)
+            if place < series.rounds:
+                self._emit([outline.member(series, place)], depth)
+            start = place + 1
+
+    def _span(self, span: Span, depth: int) -> None:
+        assert self._outline is not None
+        if not self.folds.leaves:
+            self._steps(range(span.first, span.last + 1), depth)
+            return
+        heads = self._outline.heads
+        low, high = bisect_left(heads, span.first), bisect_right(heads, span.last)
+        self._first.extend(heads[low:high])
+        self._last.extend(head - 1 for head in heads[low + 1 : high])
+        self._last.append(span.last)
+        self._depth.extend(bytes([min(depth, 255)]) * (high - low))
+
+    def _steps(self, steps: range, depth: int) -> None:
+        self._first.extend(steps)
+        self._last.extend(steps)
+        self._depth.extend(bytes([min(depth, 255)]) * len(steps))
+
+    def _row(self, first: int, last: int, depth: int, group: Group) -> int:
+        row = len(self._last)
+        self._first.append(first)
+        self._last.append(last)
+        self._depth.append(min(depth, 255))
+        self._groups[row] = group
+        return row
+
+    # ------------------------------------------------------------ rails
+
+    @cached_property
+    def _covering(self) -> tuple[array[int], array[int]]:
+        """The rows that are no headings, by the last step of each."""
+        rows = array("i", (row for row in range(len(self)) if row not in self._headings))
+        return array("i", map(self._last.__getitem__, rows)), rows
+
+    @cached_property
+    def _place(self) -> array[int]:
+        """By row: how many rows that are no headings stand before it."""
+        places, place = array("i"), 0
+        for row in range(len(self)):
+            places.append(place)
+            place += row not in self._headings
+        return places
 
     @cached_property
     def _rails(self) -> Rails:
-        return Rails(len(self), self._targets)
+        lasts = self._covering[0] if self._headings else self._last
+        firsts = array("i", map(self._first.__getitem__, self._covering[1])) if self._headings else self._first
+        flow, start = _flow(self._tape), self._tape.sent_start
+        hidden = _is_leaf(self.graph, self._tape) if self.folds.leaves else None
 
-    def _targets(self, row: int) -> list[int]:
-        graph, step_of = self.graph, self._tape.step_by_node
-        if row:
-            steps = [step_of[graph.target[edge]] for edge in graph.out_edges(self._tape.step_node[self._last[row] - 1])]
-        else:
-            steps = [step_of[node] for node in self._seeded()]
-        return list(dict.fromkeys(step for step in steps if step))
+        def of_step(place: int) -> Sequence[int]:
+            later = [step for step in flow[start[place] : start[place + 1]] if step > place]
+            return list(dict.fromkeys(later)) if len(later) > 1 else later
 
-    def _seeded(self) -> Iterator[int]:
-        for seed in self._tape.seeds:
-            node, _ = self._tape.seed_slot(seed.root)
-            if node >= 0:
-                yield node
+        def of_stretch(place: int) -> Sequence[int]:
+            last = lasts[place]
+            later = dict.fromkeys(step for step in flow[start[firsts[place]] : start[last + 1]] if step > last)
+            return list(dict.fromkeys(bisect_left(lasts, step) for step in later if hidden is None or not hidden[step]))
+
+        return Rails(len(lasts), of_step if len(lasts) == self._tape.steps + 1 and hidden is None else of_stretch)
+
+
+def _flow(tape: Tape) -> array[int]:
+    """By contribution: the step of the node that it goes to; 0 when that does not run in this pass."""
+    if "flow" not in tape.derived:
+        step_of, target = tape.step_by_node, tape.graph.target
+        flow = array("i", [0]) * len(tape)
+        for index, edge in enumerate(tape.contribution_edge):
+            node = target[edge] if edge >= 0 else tape.seed_slot(-1 - edge)[0]
+            flow[index] = step_of[node] if node >= 0 else 0
+        tape.derived["flow"] = flow
+    found: array[int] = tape.derived["flow"]
+    return found
+
+
+def _is_leaf(graph: BackwardGraph, tape: Tape) -> bytearray:
+    """By step: 1 for the leaves that are no rows of their own."""
+    marks = bytearray(b"\1") * (tape.steps + 1)
+    for head in Outline.of(graph, tape).heads:
+        marks[head] = 0
+    return marks

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import Any
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
@@ -60,6 +63,8 @@ class Tape:
         self._leaf_before = memoryview(columns.leaf_before).cast("i")
         self._leaf_after = memoryview(columns.leaf_after).cast("i")
         self._indices: dict[tuple[int, int], array[int]] = {}
+        self.derived: dict[str, Any] = {}
+        """what other parts of the model work out once for this tape"""
 
     @property
     def number(self) -> int:
@@ -144,7 +149,13 @@ class Tape:
 
     def sent_range(self, step: int) -> range:
         """Numbers of the contributions that a step delivered; step 0 delivers the seeds."""
-        return range(bisect_left(self.contribution_step, step), bisect_right(self.contribution_step, step))
+        return range(self.sent_start[step], self.sent_start[step + 1])
+
+    @cached_property
+    def sent_start(self) -> array[int]:
+        """By step: number of the first contribution that it delivered, had it delivered one; one more entry at the end."""
+        amounts = Counter(self.contribution_step)
+        return array("i", accumulate(map(amounts.__getitem__, range(self.steps + 1)), initial=0))
 
     def sent_by(self, step: int) -> list[Contribution]:
         """What a step delivered, in slot order."""
@@ -198,6 +209,15 @@ class Tape:
                 return self.arrival_tensor[row]
             row += 1
         return NO_TENSOR
+
+    @cached_property
+    def arrived_by_step(self) -> array[int]:
+        """`arrived_at` as a column (by step; place 0 is NO_TENSOR), for scans."""
+        tensors = array("i", [NO_TENSOR]) * (self.steps + 1)
+        for step, tensor in zip(reversed(self.arrival_step), reversed(self.arrival_tensor), strict=True):
+            if tensor != NO_TENSOR:
+                tensors[step] = tensor
+        return tensors
 
     def leaf_before(self, leaf: int) -> int:
         """`.grad` before the call; NO_TENSOR for None and for leaves outside the graph."""
