@@ -21,9 +21,10 @@ _FORMS = {
     "uint16": ("U16", "H"),
     "uint8": ("U8", "B"),
     "bool": ("BOOL", "?"),
-    "complex64": ("C64", "f"),
+    "complex64": ("F32", "f"),
+    "complex128": ("F64", "d"),
 }
-"""dtype -> its name in safetensors, the letter of `struct`"""
+"""dtype -> its name in safetensors, the letter of `struct`; complex tensors are real ones with a last dimension of 2"""
 
 
 def from_values(summary: Summary) -> TensorData | None:
@@ -32,11 +33,12 @@ def from_values(summary: Summary) -> TensorData | None:
         return None
     name, letter = _FORMS[summary.dtype]
     cells = _cells(summary.dtype, summary.values)
-    return TensorData(name, summary.shape, struct.pack(f"<{len(cells)}{letter}", *cells))
+    shape = (*summary.shape, 2) if summary.dtype.startswith("complex") else summary.shape
+    return TensorData(name, shape, struct.pack(f"<{len(cells)}{letter}", *cells))
 
 
 def _cells(dtype: str, values: tuple[Value, ...]) -> list[Value]:
-    if dtype == "complex64":
+    if dtype.startswith("complex"):
         return [part for value in map(complex, values) for part in (value.real, value.imag)]
     if dtype == "bfloat16":
         return [_upper_half(value) for value in values]

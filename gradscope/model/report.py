@@ -70,7 +70,7 @@ class TensorData:
     """Little-endian, row-major."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StopReport(Generic[Finding]):
     """One stop of the script, or one call recorded on the way."""
 
@@ -88,7 +88,7 @@ class StopReport(Generic[Finding]):
     """(number of the tape, number of the tensor in it) -> the tensor itself, where it was fetched"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report(Generic[Finding]):
     """One run of a script."""
 
