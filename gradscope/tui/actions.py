@@ -114,7 +114,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next-pane", "tab", "focus_next", "Next pane", "next pane", SCREEN, ALWAYS),
     Action("previous-pane", "shift+tab", "focus_previous", "Previous pane", "previous", SCREEN, ALWAYS, pair="next-pane"),
     Action("zoom", "z", "zoom", "Zoom the pane", "zoom the pane", SCREEN, ALWAYS),
-    Action("back", "escape", "back", "Leave zoom and search", "leave zoom and search (never quits)", SCREEN, ALWAYS, pair="zoom"),
+    Action("back", "escape", "leave", "Leave zoom and search", "leave zoom or search", SCREEN, ALWAYS, pair="zoom"),
     Action("output", "o", "output", "Show the script's output", "the script's output", SCREEN, ALWAYS),
     Action("help", "?", "help", "All keys", "all keys", SCREEN, ALWAYS, hidden="f1"),
     Action("palette", ": ctrl+p", "palette", "Command palette", "command palette", SCREEN, ALWAYS),

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.filter import LineFilter, NoColor
 from textual.widget import Widget
@@ -41,8 +42,8 @@ class GradscopeApp(Driving, inherit_bindings=False):
     CSS_PATH = "app.tcss"
     TITLE = "gradscope"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
-    BINDINGS: ClassVar = actions.bindings()
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]  # noqa: RUF012  # Textual declares an instance variable
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings()]
 
     def __init__(self, options: Options | None = None, session: Session | None = None, ascii_only: bool = False) -> None:
         super().__init__(options, session)
@@ -176,7 +177,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
     def action_zoom(self) -> None:
         self._zoom(None if self.screen.has_class("-zoom") else self._focused_pane())
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         """Esc: out of the zoom, else out of the search, else to the Tape; never out of the program."""
         if self.screen.has_class("-zoom"):
             self._zoom(None)
@@ -249,7 +250,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
         from gradscope.tui.palette import ActionsProvider
 
-        if not CommandPalette.is_open(self):
+        if not CommandPalette.is_open(cast("App[object]", self)):
             self.push_screen(CommandPalette(providers=[ActionsProvider], placeholder="what to do"))
 
     def action_suspend(self) -> None:

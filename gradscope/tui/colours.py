@@ -15,6 +15,8 @@ BAR = "#5b9bd5"
 SELECTED = "#24405c"
 """background of the selected row"""
 
+plain = Style()
+bold = Style(bold=True)
 muted = Style(color=MUTED)
 text = Style(color=TEXT)
 strong = Style(color=TEXT, bold=True)

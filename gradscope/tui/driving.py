@@ -158,12 +158,7 @@ class Driving(Hosting):
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
         file, line = place
         with self.suspend():
-            try:
-                subprocess.run([*editor, f"+{line}", file], check=False)
-            except OSError as error:
-                problem = GradscopeError(f"{editor[0]} could not be started", str(error), "set EDITOR to your editor")
-            else:
-                problem = None
+            problem = _run([*editor, f"+{line}", file])
         self.refresh(repaint=True, layout=True)
         if problem is not None:
             self.complain(problem)
@@ -339,3 +334,12 @@ class Driving(Hosting):
 
         await self.started()
         self.push_screen(ErrorScreen(event.heading, event.error.what, event.error.why, event.error.hint))
+
+
+def _run(editor: list[str]) -> GradscopeError | None:
+    """Run the editor; why it could not be, if so."""
+    try:
+        subprocess.run(editor, check=False)
+    except OSError as error:
+        return GradscopeError(f"{editor[0]} could not be started", str(error), "set EDITOR to your editor")
+    return None

@@ -34,7 +34,7 @@ class Pane(Widget, can_focus=True):
             self._title = title
             text = Content(f"{self.NUMBER} {title}" if title else f"{self.NUMBER}")
             if not self.is_mounted:
-                self.border_title = text  # type: ignore[assignment]
+                self.border_title = text
                 return
             # setting `border_title` draws the whole pane anew, at each key where the title names the selection
             self._border_title = text

@@ -6,7 +6,6 @@ import os
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
@@ -17,7 +16,7 @@ from gradscope.tui.glyphs import CURSOR, PLAYHEAD, RUN, SEED
 from gradscope.tui.messages import NodeWanted
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.line import Line, cells, fit
-from gradscope.tui.widgets.source_marks import Mark, Marks, calls
+from gradscope.tui.widgets.source_marks import Mark, calls, mark, marked_lines, node_of
 from gradscope.tui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ class SourcePane(Pane):
 
     NUMBER = 2
     TITLE = "Source"
-
-    BINDINGS = ()
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -67,7 +64,6 @@ class SourceList(VirtualList):
         self._lines: list[str] = []
         self._playhead = 0
         self._tape: Tape | None = None
-        self._marks: Marks | None = None
         self._calls: Mapping[int, Mark] = {}
         self._here = self._selected = self._call = Place("", 0)
         self._column = 0
@@ -75,9 +71,7 @@ class SourceList(VirtualList):
         self._drawn: tuple[object, ...] = ()
 
     def show(self, view: View) -> None:
-        if view.tape is not self._tape:
-            self._tape = view.tape
-            self._marks = Marks(view.tape) if view.tape is not None else None
+        self._tape = view.tape
         self._place(view)
         lines = view.sources.get(self.file, [])
         drawn = (self.file, id(lines), view.tape, self._call, view.playhead, self._here, self._selected)
@@ -139,13 +133,13 @@ class SourceList(VirtualList):
     def _marks_column(self) -> int:
         """Marks stand in one column, right of the longest line that has one."""
         marked = set(self._calls)
-        if self._marks is not None:
-            marked.update(self._marks.lines(self.file))
+        if self._tape is not None:
+            marked.update(line for line in marked_lines(self._tape, self.file) if self._mark(Place(self.file, line), here=False))
         if self._call.file == self.file:
             marked.add(self._call.line)
         lengths = [cells(self._lines[line - 1].expandtabs(TAB)) for line in marked if 0 < line <= len(self._lines)]
         room = self.size.width - FIXED - self._digits - MARK_ROOM
-        return max(8, min(max(lengths, default=0) + 1, room))
+        return max(8, min(max(lengths, default=0), room))
 
     @property
     def _digits(self) -> int:
@@ -160,25 +154,23 @@ class SourceList(VirtualList):
         line.right(str(number), self._digits, colours.strong_accent if here else colours.muted).add("  ")
         text = self._lines[row].expandtabs(TAB)
         comment = text.lstrip().startswith("#")
-        style = colours.muted if comment else colours.text
-        mark = self._mark(place, here)
-        if mark is None:
-            return line.left(text, width - line.width, style + Style(bold=here)).strip(width)
-        line.add(
-            fit(text, self._column) if cells(text) > self._column else text.ljust(self._column), style + Style(bold=here)
-        ).add(" ")
-        shade = colours.accent if mark.sign == RUN else colours.seed if mark.sign == SEED else colours.muted
-        return line.add(f"{mark.sign} {mark.text}", shade).strip(width)
+        style = colours.muted if comment else colours.strong if here else colours.text
+        beside = self._mark(place, here)
+        if beside is None:
+            return line.left(text, width - line.width, style).strip(width)
+        line.add(fit(text, self._column) if cells(text) > self._column else text.ljust(self._column), style).add(" ")
+        shade = colours.accent if beside.sign == RUN else colours.seed if beside.sign == SEED else colours.muted
+        return line.add(f"{beside.sign} {beside.text}", shade).strip(width)
 
     def _mark(self, place: Place, here: bool) -> Mark | None:
         if place == self._call and self._call.line:
             return Mark(SEED, "seed") if self._tape is not None else Mark(SEED, "backward call")
-        if self._marks is not None:
-            return self._marks.mark(place.file, place.line, self._playhead, here)
+        if self._tape is not None:
+            return mark(self._tape, place.file, place.line, self._playhead, here)
         return self._calls.get(place.line)
 
     def clicked(self, row: int, column: int, event: events.Click) -> None:
-        node = self._marks.node(self.file, row + 1, self._playhead) if self._marks is not None else None
+        node = node_of(self._tape, self.file, row + 1, self._playhead) if self._tape is not None else None
         if node is not None:
             self.post_message(NodeWanted(node, run=event.chain == 2))
 

@@ -1,21 +1,18 @@
-"""What stands beside the lines of a person's code: which of a line's nodes have run, and the norm that arrived."""
+"""What stands beside the lines of a person's code: a sign for whether the pass has come by, and what it brought."""
 
 from __future__ import annotations
 
+import math
 import re
-from array import array
-from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.source_lines import SourceLines
 from gradscope.model.tape import Tape
-from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import numbers
 from gradscope.tui.glyphs import PENDING, RUN, SEED
 
-_CALLS = re.compile(r"\.backward\s*\(|\bautograd\s*\.\s*grad\s*\(|(?<![\w.])grad\s*\(")
+_CALLS = re.compile(r"\.backward\s*\(|\bautograd\s*\.\s*grad\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,60 +23,33 @@ class Mark:
     text: str = ""
 
 
-class Marks:
-    """The lines that nodes of one pass come from."""
-
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-
-    @cached_property
-    def _steps(self) -> dict[tuple[str, int], array[int]]:
-        """(file, line) -> the steps of its nodes, in order."""
-        graph, tape = self._tape.graph, self._tape
-        places = [(origin.file, origin.line) for origin in graph.columns.origins]
-        by_origin: dict[int, array[int]] = {}
-        for step, node in enumerate(tape.step_node, 1):
-            origin = graph.origin_index(node)
-            if origin != UNKNOWN:
-                by_origin.setdefault(origin, array("i")).append(step)
-        merged: dict[tuple[str, int], array[int]] = {}
-        for origin, steps in by_origin.items():
-            place = places[origin]
-            merged[place] = array("i", sorted([*merged[place], *steps])) if place in merged else steps
-        return merged
-
-    def lines(self, file: str) -> list[int]:
-        """The lines of a file that made nodes."""
-        return [line for where, line in self._steps if where == file]
-
-    def node(self, file: str, line: int, playhead: int) -> int | None:
-        """The line's node that ran last; where none has, the one that runs first."""
-        steps = self._steps.get((file, line))
-        if not steps:
-            return None
-        return self._tape.node_at(steps[max(0, bisect_right(steps, playhead) - 1)])
-
-    def mark(self, file: str, line: int, playhead: int, here: bool = False) -> Mark | None:
-        """What to write beside a line; `here` where the playhead stands on it. None for a line without nodes."""
-        steps = self._steps.get((file, line))
-        if not steps:
-            return None
-        run = bisect_right(steps, playhead)
-        if not run:
-            return Mark(PENDING)
-        graph, tape = self._tape.graph, self._tape
-        node = tape.node_at(steps[run - 1])
-        times = graph.occurrences(node)
-        if here and times > 1:
-            return Mark(RUN, f"{ordinal(graph.occurrence(node))} of {times}")
-        named = next((s for s in reversed(steps[max(0, run - 16) : run]) if graph.gradient_name(tape.node_at(s))), steps[run - 1])
-        tensor, name = tape.arrived_at(named), graph.gradient_name(tape.node_at(named))
-        norm = numbers.norm(tape.norm(tensor)) if tensor != NO_TENSOR else "none arrives"
-        return Mark(RUN, f"‖{name}‖ {norm}" if name else norm)
+def mark(tape: Tape, file: str, line: int, step: int, here: bool = False) -> Mark | None:
+    """What to write beside a line after a step; `here` where the playhead stands on it. None for lines that made no node."""
+    graph = tape.graph
+    state = SourceLines.of(graph, tape).mark(file, line, step)
+    if state is None or graph.is_accumulate(state.node):
+        return None
+    if not state.done:
+        return Mark(PENDING, "not in this pass" if state.state == "never" else "")
+    if here and state.occurrences > 1:
+        return Mark(RUN, f"{ordinal(state.occurrence)} of {state.occurrences}")
+    norm = "none arrives" if math.isnan(state.norm) and state.tensor < 0 else numbers.norm(state.norm)
+    name = graph.gradient_name(state.node)
+    return Mark(RUN, f"‖{name}‖ {norm}" if name else norm)
 
 
-def calls(lines: list[str]) -> Mapping[int, Mark]:
-    """The lines that look like backward calls, for a script that has not been stopped yet."""
+def marked_lines(tape: Tape, file: str) -> list[int]:
+    return SourceLines.of(tape.graph, tape).lines(file)
+
+
+def node_of(tape: Tape, file: str, line: int, step: int) -> int | None:
+    """The node that a click on a line means: the one that ran last, else the first that will."""
+    state = SourceLines.of(tape.graph, tape).mark(file, line, step)
+    return state.node if state is not None and state.nodes else None
+
+
+def calls(lines: Sequence[str]) -> Mapping[int, Mark]:
+    """The lines that look like backward calls, while the script has not been stopped."""
     return {
         number: Mark(SEED, "backward call")
         for number, text in enumerate(lines, 1)
@@ -89,6 +59,5 @@ def calls(lines: list[str]) -> Mapping[int, Mark]:
 
 def ordinal(number: int) -> str:
     """`1st`, `2nd`, `11th`."""
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }".replace(" ", "")
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

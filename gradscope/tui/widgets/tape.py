@@ -35,6 +35,9 @@ HINTED_STEPS = 10
 FLAGGED = 256
 """a group of more steps shows no flags: looking at them all would be slow"""
 SEED_CELLS = 6
+UNDERLINED = Style(underline=True)
+CHOSEN, CHOSEN_COLOURLESS = Style(bgcolor=colours.SELECTED), Style(reverse=True)
+
 RAILS_AT_ONCE = 20_000
 RAILS_SLICE = 0.008
 """seconds of drawing rails ahead at a time, where the list is longer than that"""
@@ -174,7 +177,7 @@ class TapeList(VirtualList):
         columns, selected = self._columns, row == view.selection
         line = Line()
         self._gutter(line, drawing, selected)
-        strong = Style(bold=True) if selected or drawing.here else Style()
+        strong = colours.bold if selected or drawing.here else colours.plain
         line.right(drawing.steps, columns.step, colours.text if drawing.here else colours.muted).add(" ")
         line.left(self._rail(view.rows, row, view.playhead), columns.rail, drawing.rail_style).add(" ")
         self._words(line, drawing, strong, row in self._marked)
@@ -183,8 +186,7 @@ class TapeList(VirtualList):
         self._numbers(line, drawing, strong)
         if not selected:
             return line.strip(width)
-        chosen = Style(bgcolor=colours.SELECTED, reverse=self.app.no_color)
-        return line.strip(width - 1, chosen).crop_extend(0, width, None)
+        return line.strip(width - 1, CHOSEN_COLOURLESS if self.app.no_color else CHOSEN).crop_extend(0, width, None)
 
     def _gutter(self, line: Line, drawing: _Row, selected: bool) -> None:
         line.add(PLAYHEAD if drawing.here else " ", colours.strong_accent)
@@ -195,7 +197,9 @@ class TapeList(VirtualList):
 
     def _words(self, line: Line, drawing: _Row, strong: Style, marked: bool) -> None:
         columns = self._columns
-        style = drawing.style + strong + Style(underline=marked)
+        style = drawing.style + strong
+        if marked:
+            style += UNDERLINED
         indent, label = drawing.indent, drawing.label
         if columns.makes:
             line.add(indent).left(label, columns.node - len(indent), style).add(" ")

@@ -82,7 +82,8 @@ class Columns:
                 continue
             makes = min(content.makes, room - (content.node + 1 + 1 + content.line + 1 + wanted_shape))
             if makes >= NARROWEST_MAKES:
-                return cls(content.step, rail, content.node, makes, content.line, max(0, wanted_shape - 1), flags, bar, _delta(delta))
+                shape = max(0, wanted_shape - 1)
+                return cls(content.step, rail, content.node, makes, content.line, shape, flags, bar, _delta(delta))
         # the line moves into the node's column
         if delta or room - shape < NARROWEST_NODE:
             shape = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from rich.style import Style
 from textual import events
 from textual.cache import LRUCache
 from textual.geometry import Offset, Region, Size
@@ -34,6 +35,8 @@ class VirtualList(ScrollView, can_focus=False):
         self.count = 0
         self._below = 0
         self._kept: LRUCache[Hashable, Strip] = LRUCache(KEPT_LINES)
+        self._base: Style | None = None
+        """the widget's own style: it takes Textual long to say"""
         self._shown: dict[int, Strip] = {}
         """what stands on the screen, by line"""
         self._shown_at: tuple[Offset, Size] | None = None
@@ -141,18 +144,21 @@ class VirtualList(ScrollView, can_focus=False):
             return self._line((row, self.variant(row)), width, lambda: self.draw(row, width))
         if row < self.count + self._below:
             return self._line(("below", row - self.count), width, lambda: self.draw_below(row - self.count, width))
-        return Strip.blank(width, self.rich_style)
+        return self._line("blank", width, lambda: Strip.blank(width))
 
     def _line(self, key: Hashable, width: int, draw: Callable[[], Strip]) -> Strip:
         key = (key, width)
         strip = self._kept.get(key)
         if strip is None:
-            strip = draw().crop_extend(0, width, None).apply_style(self.rich_style)
+            if self._base is None:
+                self._base = self.rich_style
+            strip = draw().crop_extend(0, width, None).apply_style(self._base)
             self._kept[key] = strip
         return strip
 
     def notify_style_update(self) -> None:
         self._kept.clear()
+        self._base = None
         super().notify_style_update()
 
     def on_click(self, event: events.Click) -> None:
