@@ -79,10 +79,8 @@ class BackwardCall:
     def given(self) -> tuple[bool, ...]:
         """For each root whether the script gave its seed; False for an implicit 1."""
         argument = self._argument("grad_tensors", "grad_outputs")
-        if isinstance(argument, Sequence) and not isinstance(argument, torch.Tensor):
-            given = [seed is not None for seed in argument]
-        else:
-            given = [argument is not None]
+        seeds = argument if isinstance(argument, (tuple, list)) else [argument]
+        given = [seed is not None for seed in seeds]
         return tuple(given + [False] * (len(self.roots) - len(given)))[: len(self.roots)]
 
     def _argument(self, *names: str) -> Any:

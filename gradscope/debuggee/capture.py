@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from gradscope.debuggee.collector import collector_paused
+from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import Foreign, find_foreign
 from gradscope.debuggee.summaries import Kind
 from gradscope.model.columns import UNKNOWN
@@ -22,7 +24,6 @@ from gradscope.model.columns import UNKNOWN
 Differentiable = torch.Tensor | GradientEdge
 """What torch differentiates, and differentiates for."""
 
-_AccumulateGrad: Any = torch._C._functions.AccumulateGrad
 _UNTOLD: Kind = ((), torch.float32, torch.device("cpu"))
 
 
@@ -175,11 +176,12 @@ def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = 
             index[edge.node] = len(nodes)
             nodes.append(edge.node)
     captured = Captured(nodes, roots)
-    _walk(captured, index)
-    _describe(captured)
-    captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
-    captured.leaves = _leaves(captured, index, inputs)
-    captured.foreign = find_foreign(nodes)
+    with collector_paused():
+        _walk(captured, index)
+        _describe(captured)
+        captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
+        captured.leaves = _leaves(captured, index, inputs)
+        captured.foreign = find_foreign(nodes)
     captured.refusal = captured.foreign.refusal
     return captured
 
@@ -294,13 +296,13 @@ def _leaves(captured: Captured, index: dict[Any, int], inputs: Sequence[Differen
         variable = given if isinstance(given, torch.Tensor) else getattr(edge.node, "variable", None)
         leaves.append(CapturedLeaf(node, edge.output_nr, variable, _leaf_kind(edge.node, variable), True))
     for number, node in enumerate(captured.nodes):
-        if type(node) is _AccumulateGrad and (number, 0) not in seen:
+        if type(node) is AccumulateGrad and (number, 0) not in seen:
             variable = node.variable
             leaves.append(CapturedLeaf(number, 0, variable, _leaf_kind(node, variable), not inputs))
     return [leaf for leaf in leaves if leaf.node != UNKNOWN] + [leaf for leaf in leaves if leaf.node == UNKNOWN]
 
 
 def _leaf_kind(node: Any, variable: torch.Tensor | None) -> str:
-    if type(node) is not _AccumulateGrad:
+    if type(node) is not AccumulateGrad:
         return "input"
     return "parameter" if isinstance(variable, torch.nn.Parameter) else "tensor"

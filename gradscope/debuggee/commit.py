@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.exactness import accumulated, same_bits
 from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaf_totals, leaves_after, present_gradient
 from gradscope.debuggee.foreign import hooks_of
@@ -161,6 +162,10 @@ class Recorded:
 
     def tape(self) -> tuple[TapeColumns, Held]:
         """The record, once the call has run."""
+        with collector_paused():
+            return self._tape()
+
+    def _tape(self) -> tuple[TapeColumns, Held]:
         captured, recording = self._captured, self._recording
         slots = [(root.node, root.input_nr) for root in captured.roots if root.node != UNKNOWN]
         with torch.no_grad():

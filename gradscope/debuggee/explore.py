@@ -7,13 +7,13 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge
 
 import gradscope
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
 from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
 from gradscope.debuggee.sandbox import Sandbox
@@ -107,17 +107,6 @@ def explore(
     tape.seconds = time.perf_counter() - started
     recording.release()
     return tape, Held(builder.tensors)
-
-
-def run_engine(
-    edges: Sequence[GradientEdge], seeds: Sequence[torch.Tensor | None], leaf_edges: Sequence[GradientEdge]
-) -> Sequence[torch.Tensor | None]:
-    """One run of torch's engine that keeps the graph and touches no `.grad`."""
-    engine: Any = torch.autograd.variable.Variable._execution_engine
-    result: Sequence[torch.Tensor | None] = engine.run_backward(
-        tuple(edges), tuple(seeds), True, False, tuple(leaf_edges), allow_unreachable=True, accumulate_grad=False
-    )
-    return result
 
 
 def _seeded(
@@ -239,8 +228,6 @@ def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: 
 def failed_node(captured: Captured, builder: TapeBuilder) -> int:
     """The node that ran when the pass ended: of those that had got all they wait for, the one the engine takes first."""
     ran = set(builder.step_node)
-    reachable = set(captured.first_slot and (node for node, _ in builder.seed_slots))
-    del reachable
     ready: list[int] = []
     expected = _expected_deliveries(captured, builder)
     for node in range(len(captured)):

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import tensor_hooks
+from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.model.columns import UNKNOWN
-
-_AccumulateGrad: Any = torch._C._functions.AccumulateGrad
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ def find_foreign(nodes: Sequence[Any]) -> Foreign:
             hook = kind.unpack_hooks(node)
             if hook is not None and (type(hook) is not tuple or any(hook)):
                 _note_unpack_hook(foreign, number, hook)
-        if type(node) is _AccumulateGrad:
+        if type(node) is AccumulateGrad:
             _note_hooks(foreign, number, 0, node.variable._backward_hooks)
         elif tables:
             for output_nr, table in node.metadata.get(tensor_hooks.METADATA_KEY, ()):

@@ -10,6 +10,7 @@ import torch
 
 from gradscope.debuggee.capture import Captured, CapturedLeaf, CapturedRoot
 from gradscope.debuggee.edge_roles import edge_roles
+from gradscope.debuggee.interned import Interned
 from gradscope.debuggee.local_derivative import local_derivatives
 from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, Origin, Root
 
@@ -48,9 +49,10 @@ def graph_columns(
         root_names: the roots' expressions, empty where unknown.
         unreached: further leaves that the graph does not reach.
     """
-    ops = _Interned()
+    ops: Interned[str] = Interned()
     op = array("i", [ops.number(name) for name in captured.ops])
-    shapes, dtypes = _Interned(), _Interned()
+    shapes: Interned[tuple[int, ...]] = Interned()
+    dtypes: Interned[str] = Interned()
     shape_of = [shapes.number(kind[0]) for kind in captured.kinds]
     dtype_of = [dtypes.number(dtype_name(kind[1])) for kind in captured.kinds]
     first = [
@@ -81,20 +83,6 @@ def graph_columns(
 
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-class _Interned:
-    """Values numbered in the order they are first seen."""
-
-    def __init__(self) -> None:
-        self.values: list[object] = []
-        self._numbers: dict[object, int] = {}
-
-    def number(self, value: object) -> int:
-        number = self._numbers.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-        return number
 
 
 def _sources(captured: Captured) -> array[int]:

@@ -104,8 +104,9 @@ class Recording:
     def _register_on_tied_leaves(self) -> None:
         """Where one node completes several leaves, only a tensor hook tells which of them the engine takes first."""
         for leaf in self.captured.plan.tied:
-            if leaf.variable is not None:
-                self._handles.append(leaf.variable.register_hook(partial(self._leaf_hook, leaf.node)))
+            variable: Any = leaf.variable
+            if variable is not None:
+                self._handles.append(variable.register_hook(partial(self._leaf_hook, leaf.node)))
 
     # ------------------------------------------------------------ hooks
 

@@ -6,7 +6,6 @@ generators. Foreign Python may write anywhere; what it can reach at arm's length
 
 from __future__ import annotations
 
-import gc
 import io
 import sys
 import warnings
@@ -32,8 +31,6 @@ class Sandbox:
         """what foreign Python wrote, and warnings"""
 
     def __enter__(self) -> Sandbox:
-        self._collecting = gc.isenabled()
-        gc.disable()
         self._kept = [(tensor, tensor.grad) for tensor in tensor_hooks.retaining()]
         self._tensors, self._containers = Tensors(), Containers()
         self._gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []
@@ -75,11 +72,7 @@ class Sandbox:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stdout, sys.stderr, warnings._showwarnmsg = self._outside  # type: ignore[attr-defined]
         self.printed = self._stream.getvalue()
-        try:
-            self._restore()
-        finally:
-            if self._collecting:
-                gc.enable()
+        self._restore()
 
     def _restore(self) -> None:
         for present, earlier in (*self._dicts, *self._buffers):
@@ -118,7 +111,7 @@ class _Stream(io.StringIO):
     encoding = "utf-8"
 
     @property
-    def buffer(self) -> _Bytes:
+    def buffer(self) -> Any:
         return _Bytes(self)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee.engine import version_keeper
 from gradscope.debuggee.exactness import same_bits
 
 _MOST_ITEMS = 100_000
@@ -73,7 +74,7 @@ class Tensors:
         self._seen.add(id(tensor))
         try:
             copy = tensor.detach().clone()
-            counter = torch.autograd._unsafe_preserve_version_counter(tensor) if not tensor.is_inference() else None
+            counter = version_keeper(tensor) if not tensor.is_inference() else None
         except Exception:  # fake, lazy: no contents
             return
         self._saved.append((tensor, copy, name))
@@ -225,7 +226,7 @@ def _same_items(container: Any, copy: Any) -> bool:
     if len(container) != len(copy):
         return False
     if isinstance(container, bytearray):
-        return bytes(container) == copy
+        return bool(bytes(container) == copy)
     if isinstance(container, set):
         return {id(item) for item in container} == {id(item) for item in copy}
     if isinstance(container, dict):

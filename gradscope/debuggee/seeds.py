@@ -180,7 +180,8 @@ def _computed(compute: Callable[[], Any], text: str) -> Any:
 
 @contextmanager
 def _random_undisturbed() -> Iterator[None]:
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    cuda: Any = torch.cuda
+    devices = list(range(cuda.device_count())) if cuda.is_initialized() else []
     with torch.random.fork_rng(devices):
         yield
 

@@ -1,18 +1,20 @@
 """Summaries of many tensors with few torch calls.
 
 Small tensors of one shape and dtype are stacked and reduced together: a pass over thousands of tiny nodes costs some dozens of
-reductions. Whatever torch refuses to reduce (sparse, nested, fp8, subclasses) is looked at alone, and what stays unknown is said.
+reductions. Large ones are reduced piece by piece, as lies well in the cache, and views of the same memory once. Whatever torch
+refuses to reduce (sparse, nested, fp8, subclasses) is looked at alone, and what stays unknown is said.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
+from gradscope.debuggee.interned import Interned
 from gradscope.model.tensors import (
     INLINE_VALUES,
     KNOWN_COUNTS,
@@ -22,9 +24,13 @@ from gradscope.model.tensors import (
     TensorColumns,
 )
 
-_CHUNK = 1 << 17
-"""Elements stacked at a time: more would leave the cache."""
-_KNOWN_ALL = KNOWN_NORM | KNOWN_RANGE | KNOWN_MEAN | KNOWN_COUNTS
+_PIECE = 1 << 17
+"""Elements reduced at a time: more would leave the cache."""
+_WORTH_SHARING = 1 << 12
+"""Elements from which on it pays to find out whether two tensors are views of the same memory."""
+_ALL = KNOWN_NORM | KNOWN_RANGE | KNOWN_MEAN | KNOWN_COUNTS
+_COMPLEX = KNOWN_NORM | KNOWN_COUNTS
+_NAN = float("nan")
 
 Kind = tuple[tuple[int, ...], torch.dtype, torch.device]
 
@@ -55,21 +61,22 @@ class _Table:
 
     def __init__(self, tensors: Sequence[torch.Tensor], kind: Sequence[int], kinds: Sequence[Kind]) -> None:
         self.tensors = tensors
-        count = len(tensors)
-        self.floats = torch.zeros(4, count, dtype=torch.float64)
-        """norm, min, max, mean"""
-        self.counts = torch.zeros(3, count, dtype=torch.int64)
-        """nan, inf, zero"""
-        self.known = torch.zeros(count, dtype=torch.uint8)
-        self.start = torch.full((count,), -1, dtype=torch.int64)
+        self.kinds, self.kind = list(kinds), list(kind) or [-1] * len(tensors)
+        self.start = torch.full((len(tensors),), -1, dtype=torch.int64)
         self.values: list[bytes] = []
         self.cells = 0
         self.notes: dict[int, str] = {}
-        self.kinds = list(kinds)
-        self.kind = list(kind) or [-1] * count
-        self.groups = self._groups()
+        self._rows: list[int] = []
+        self._parts: list[torch.Tensor] = []
+        """rows of (norm, min, max, sum, non-zeros), in the order of `_rows`"""
+        self._known: list[int] = []
+        self._numel: list[int] = []
+        self._twins: dict[int, int] = {}
+        """row -> the row that is a view of the same elements"""
+        self._by_memory: dict[tuple[int, int, torch.dtype], int] = {}
+        self._groups = self._grouped()
 
-    def _groups(self) -> list[list[int]]:
+    def _grouped(self) -> list[list[int]]:
         """The numbers of the tensors of each kind."""
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
         groups: list[list[int]] = [[] for _ in self.kinds]
@@ -89,122 +96,165 @@ class _Table:
 
     def columns(self) -> TensorColumns:
         shapeless = set(self.notes)
-        for kind, rows in zip(self.kinds, self.groups, strict=True):
-            self._reduce_group(kind, [row for row in rows if row not in shapeless] if shapeless else rows)
+        for kind, rows in zip(self.kinds, self._groups, strict=True):
+            self._reduce_kind(kind, [row for row in rows if row not in shapeless] if shapeless else rows)
         return self._packed()
 
-    def _reduce_group(self, kind: Kind, rows: list[int]) -> None:
+    # ------------------------------------------------------------ reducing
+
+    def _reduce_kind(self, kind: Kind, rows: list[int]) -> None:
         shape, dtype, _ = kind
-        numel = 1
-        for extent in shape:
-            numel *= extent
+        numel = math.prod(shape)
         if numel == 0:
-            self._empty(rows)
+            self._add(rows, torch.tensor([0.0, _NAN, _NAN, 0.0, 0.0]).expand(len(rows), 5), KNOWN_NORM | KNOWN_COUNTS, 0)
+            self.start[rows] = self.cells
             return
-        per_chunk = max(1, _CHUNK // numel)
-        for first in range(0, len(rows), per_chunk):
-            chunk = rows[first : first + per_chunk]
+        if numel >= _WORTH_SHARING and not dtype.is_complex:
+            rows = [row for row in rows if not self._is_twin(row, numel)]
+        step = max(1, _PIECE // numel)
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
             try:
-                self._reduce(chunk, self._matrix(chunk, numel, dtype), dtype, numel)
+                self._reduce_alike(some, numel, dtype)
             except Exception:
-                for row in chunk:
+                for row in some:
                     self._reduce_alone(row)
 
-    def _matrix(self, rows: list[int], numel: int, dtype: torch.dtype) -> torch.Tensor:
-        """The tensors as rows of one plain matrix.
+    def _is_twin(self, row: int, numel: int) -> bool:
+        """Whether an earlier tensor has the same elements in the same memory; only their order may differ."""
+        tensor = self.tensors[row]
+        if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or tensor.is_neg():
+            return False
+        earlier = self._by_memory.setdefault((tensor.data_ptr(), numel, tensor.dtype), row)
+        if earlier == row or not (_is_dense(tensor) and _is_dense(self.tensors[earlier])):
+            return False
+        self._twins[row] = earlier
+        return True
+
+    def _reduce_alike(self, rows: list[int], numel: int, dtype: torch.dtype) -> None:
+        """Plain tensors of one kind.
 
         Raises:
             TypeError: they are no plain dense tensors of that dtype.
         """
         first = self.tensors[rows[0]]
         stacked = first.detach().unsqueeze(0) if len(rows) == 1 else torch.stack([self.tensors[row] for row in rows])
-        if type(stacked) not in (torch.Tensor, torch.nn.Parameter) or stacked.layout != torch.strided or stacked.dtype != dtype:
+        if (
+            type(stacked) not in _PLAIN
+            or stacked.layout != torch.strided
+            or stacked.dtype != dtype
+            or stacked[0].numel() != numel
+        ):
             raise TypeError("not plain")
-        return stacked.reshape(len(rows), numel)
-
-    def _reduce(self, rows: list[int], matrix: torch.Tensor, dtype: torch.dtype, numel: int) -> None:
-        where = torch.tensor(rows)
         if numel <= INLINE_VALUES:
-            self._inline(where, matrix, dtype, numel)
-        known = _KNOWN_ALL
-        if dtype.is_complex:
-            known &= ~(KNOWN_RANGE | KNOWN_MEAN)
-            matrix = matrix.abs()
-        wide, counted = _reductions(matrix)
-        self.floats[:, where] = wide
-        self.counts[:, where] = counted
-        self.known[where] = known
+            matrix = stacked.reshape(len(rows), numel)
+            reduced = _reduced(matrix)
+            self._inline(rows, matrix)
+        else:
+            matrix = _in_memory_order(stacked, numel) if len(rows) == 1 else stacked.reshape(len(rows), numel)
+            reduced = _reduced_in_pieces(matrix)
+        self._add(rows, reduced, _COMPLEX if dtype.is_complex else _ALL, numel)
 
-    def _inline(self, where: torch.Tensor, matrix: torch.Tensor, dtype: torch.dtype, numel: int) -> None:
-        cells = 2 * numel if dtype.is_complex else numel
-        if dtype.is_complex:
-            matrix = torch.view_as_real(matrix.resolve_conj())
-        data = raw_bytes(matrix.to("cpu", torch.float64 if matrix.is_floating_point() else torch.int64))
-        self.start[where] = torch.arange(self.cells, self.cells + cells * len(where), cells)
-        self.values.append(data)
-        self.cells += cells * len(where)
+    def _inline(self, rows: list[int], matrix: torch.Tensor) -> None:
+        if matrix.is_complex():
+            matrix = torch.view_as_real(matrix.resolve_conj()).flatten(1)
+        cells = matrix.shape[1]
+        self.values.append(raw_bytes(matrix.to("cpu", torch.float64 if matrix.is_floating_point() else torch.int64)))
+        self.start[rows] = torch.arange(self.cells, self.cells + cells * len(rows), cells)
+        self.cells += cells * len(rows)
 
-    def _empty(self, rows: list[int]) -> None:
-        for row in rows:
-            self.floats[3, row] = float("nan")
-            self.known[row] = KNOWN_NORM | KNOWN_COUNTS
-            self.start[row] = self.cells
+    def _add(self, rows: list[int], part: torch.Tensor, known: int, numel: int) -> None:
+        self._rows.extend(rows)
+        self._parts.append(part)
+        self._known.extend([known] * len(rows))
+        self._numel.extend([numel] * len(rows))
 
     def _reduce_alone(self, row: int) -> None:
         """One tensor that does not stack with its like."""
         tensor = self.tensors[row]
         try:
-            dense, absent, note = _plain(tensor)
+            elements, absent, note = _elements(tensor)
             if note:
                 self.notes[row] = note
-            dtype = dense.dtype
-            matrix = dense.reshape(1, -1)
-            if matrix.numel() + absent == 0:
-                self._empty([row])
-                return
-            if matrix.numel() == 0:
-                self.counts[2, row] = absent
-                self.known[row] = _KNOWN_ALL
-                return
-            self._reduce([row], matrix, dtype, matrix.numel() if not absent else INLINE_VALUES + 1)
-            if absent:
-                self._count_absent(row, matrix.numel(), absent)
+            present = elements.numel()
+            if present + absent == 0:
+                reduced = torch.tensor([[0.0, _NAN, _NAN, 0.0, 0.0]])
+            elif present == 0:
+                reduced = torch.zeros(1, 5)
+            else:
+                reduced = _reduced_in_pieces(elements.reshape(1, -1))
+                if absent:
+                    reduced[:, 1].clamp_(max=0.0)
+                    reduced[:, 2].clamp_(min=0.0)
+                elif present <= INLINE_VALUES:
+                    self._inline([row], elements.reshape(1, -1))
+            known = _COMPLEX if elements.is_complex() or present + absent == 0 else _ALL
+            self._add([row], reduced, known, present + absent)
         except Exception as error:
-            self.known[row] = 0
             self.start[row] = -1
             self.notes[row] = f"{type(tensor).__name__}: {_first_line(error)}"
 
-    def _count_absent(self, row: int, present: int, absent: int) -> None:
-        """The zeros that a sparse tensor does not store count as elements."""
-        floats = self.floats
-        floats[1, row] = min(0.0, float(floats[1, row]))
-        floats[2, row] = max(0.0, float(floats[2, row]))
-        floats[3, row] = floats[3, row] * present / (present + absent)
-        self.counts[2, row] += absent
+    # ------------------------------------------------------------ the result
+
+    def _finished(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(norm, min, max, mean), (nan, inf, zero) and known, by tensor."""
+        count = len(self.tensors)
+        floats, counts = torch.zeros(4, count, dtype=torch.float64), torch.zeros(3, count, dtype=torch.int64)
+        known = torch.zeros(count, dtype=torch.uint8)
+        if self._rows:
+            rows, numel = torch.tensor(self._rows), torch.tensor(self._numel)
+            norm, low, high, total, nonzero = torch.cat([part.to("cpu", torch.float64) for part in self._parts]).unbind(1)
+            floats[:, rows] = torch.stack((norm, low, high, total / numel))
+            counts[2, rows] = numel - nonzero.long()
+            known[rows] = torch.tensor(self._known, dtype=torch.uint8)
+            odd = rows[~(torch.isfinite(norm) & torch.isfinite(low) & torch.isfinite(high)) & (numel > 0)]
+            for row in odd.tolist():
+                self._look_again(row, floats, counts)
+        for row, twin in self._twins.items():
+            floats[:, row], counts[:, row], known[row] = floats[:, twin], counts[:, twin], known[twin]
+            if twin in self.notes:
+                self.notes.setdefault(row, self.notes[twin])
+        return floats, counts, known
+
+    def _look_again(self, row: int, floats: torch.Tensor, counts: torch.Tensor) -> None:
+        """A tensor with elements that are not finite: count them, and take the range of the others."""
+        elements, absent, _ = _elements(self.tensors[row])
+        nan = elements.isnan()
+        counts[0, row], counts[1, row] = nan.sum(), elements.isinf().sum()
+        counts[2, row] = elements.numel() - torch.count_nonzero(elements) + absent
+        if not elements.is_complex():
+            low, high = elements.masked_fill(nan, torch.inf).amin(), elements.masked_fill(nan, -torch.inf).amax()
+            if absent:
+                low, high = low.clamp(max=0), high.clamp(min=0)
+            elif int(counts[0, row]) == elements.numel():
+                low = high = torch.tensor(torch.nan)
+            floats[1, row], floats[2, row] = low, high
 
     def _packed(self) -> TensorColumns:
-        kinds = self.kinds
-        shapes, dtypes, devices = _Interned(), _Interned(), _Interned()
-        shape_of = array("i", [shapes.number(kind[0]) for kind in kinds] or [0])
-        dtype_of = array("i", [dtypes.number(str(kind[1]).removeprefix("torch.")) for kind in kinds] or [0])
-        device_of = array("i", [devices.number(str(kind[2])) for kind in kinds] or [0])
-        floats = [raw_bytes(row) for row in self.floats]
-        counts = [raw_bytes(row) for row in self.counts]
+        floats, counts, known = self._finished()
+        shapes: Interned[tuple[int, ...]] = Interned()
+        dtypes: Interned[str] = Interned()
+        devices: Interned[str] = Interned()
+        shape_of = [shapes.number(kind[0]) for kind in self.kinds]
+        dtype_of = [dtypes.number(str(kind[1]).removeprefix("torch.")) for kind in self.kinds]
+        device_of = [devices.number(str(kind[2])) for kind in self.kinds]
+        norm, low, high, mean = map(raw_bytes, floats)
+        nan, inf, zero = map(raw_bytes, counts)
         return TensorColumns(
             shapes=shapes.values,
             dtypes=dtypes.values,
             devices=devices.values,
-            shape=array("i", [shape_of[number] for number in self.kind]).tobytes(),
-            dtype=array("i", [dtype_of[number] for number in self.kind]).tobytes(),
-            device=array("i", [device_of[number] for number in self.kind]).tobytes(),
-            norm=floats[0],
-            min=floats[1],
-            max=floats[2],
-            mean=floats[3],
-            nan=counts[0],
-            inf=counts[1],
-            zero=counts[2],
-            known=raw_bytes(self.known),
+            shape=array("i", map(shape_of.__getitem__, self.kind)).tobytes(),
+            dtype=array("i", map(dtype_of.__getitem__, self.kind)).tobytes(),
+            device=array("i", map(device_of.__getitem__, self.kind)).tobytes(),
+            norm=norm,
+            min=low,
+            max=high,
+            mean=mean,
+            nan=nan,
+            inf=inf,
+            zero=zero,
+            known=raw_bytes(known),
             value_start=raw_bytes(self.start),
             values=b"".join(self.values),
             held=b"\1" * len(self.tensors),
@@ -212,49 +262,49 @@ class _Table:
         )
 
 
-class _Interned:
-    """Values numbered in the order they are first seen."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-
-    def number(self, value: Any) -> int:
-        number = self._numbers.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-        return number
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def _reductions(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(norm, min, max, mean) in float64 and (nan, inf, zero) counts of each row of a real matrix."""
+def _reduced(matrix: torch.Tensor) -> torch.Tensor:
+    """(norm, min, max, sum, non-zeros) of each row, in float64; NaN where an element is."""
+    if matrix.is_complex():
+        matrix = matrix.abs()
+    elif not matrix.is_floating_point() or matrix.element_size() == 1:
+        matrix = matrix.to(torch.float64)
     wide = matrix.to(torch.float64)
-    norm = torch.linalg.vector_norm(wide, dim=1)
-    mean = wide.sum(1) / wide.shape[1]
-    low, high = wide.amin(1), wide.amax(1)
-    counts = torch.zeros(3, len(wide), dtype=torch.int64, device=wide.device)
-    odd = ~(torch.isfinite(low) & torch.isfinite(high))  # amin and amax give NaN when any element is one
-    if bool(odd.any()):
-        rows = odd.nonzero().flatten()
-        some = wide[rows]
-        nan = some.isnan()
-        counts[0, rows] = nan.sum(1)
-        counts[1, rows] = some.isinf().sum(1)
-        low[rows] = some.masked_fill(nan, torch.inf).amin(1)
-        high[rows] = some.masked_fill(nan, -torch.inf).amax(1)
-        everything = counts[0] == wide.shape[1]
-        low[everything] = high[everything] = torch.nan
-    rows = (~(wide.abs().amin(1) > 0)).nonzero().flatten()  # counting costs more than looking for the smallest
-    if len(rows):
-        counts[2, rows] = wide.shape[1] - torch.count_nonzero(wide[rows], dim=1)
-    return torch.stack((norm, low, high, mean)).cpu(), counts.cpu()
+    norm, total = torch.linalg.vector_norm(wide, dim=1), wide.sum(1)
+    nonzero = (
+        matrix.sgn().abs_().sum(1, dtype=torch.float32)
+    )  # exact: pieces are short; counting directly takes four times as long
+    return torch.stack((norm, matrix.amin(1).double(), matrix.amax(1).double(), total, nonzero.double()), 1)
 
 
-def _plain(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:
-    """A dense plain tensor with the same elements, how many zeros it leaves out, and a note."""
+def _reduced_in_pieces(matrix: torch.Tensor) -> torch.Tensor:
+    """The same for rows of any length."""
+    if matrix.shape[1] <= _PIECE:
+        return _reduced(matrix)
+    parts = torch.stack([_reduced(piece) for piece in torch.split(matrix, _PIECE, 1)])
+    norm, low, high, total, nonzero = parts.unbind(2)
+    return torch.stack((torch.linalg.vector_norm(norm, dim=0), low.amin(0), high.amax(0), total.sum(0), nonzero.sum(0)), 1)
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """No gaps and no overlaps in memory."""
+    return tensor.is_contiguous() or bool(torch.ops.aten.is_non_overlapping_and_dense.default(tensor))
+
+
+def _in_memory_order(stacked: torch.Tensor, numel: int) -> torch.Tensor:
+    """One tensor as a row, in whatever order needs no copy."""
+    if not stacked.is_contiguous() and not stacked.is_neg() and not stacked.is_conj() and _is_dense(stacked):
+        return stacked.as_strided((1, numel), (numel, 1))
+    return stacked.reshape(1, numel)
+
+
+def _elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:
+    """The elements that a tensor stores, plain and dense; how many zeros it leaves out; and a note."""
     tensor = tensor.detach()
     note = ""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+    if type(tensor) not in _PLAIN:
         note = type(tensor).__name__
         tensor = _unwrapped(tensor)
     if tensor.layout == torch.sparse_coo:

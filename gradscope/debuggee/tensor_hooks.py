@@ -34,7 +34,9 @@ _numbers = count(1)
 def install() -> Callable[[], None]:
     """Start to take notes. The answer takes the patches out again."""
     patched: list[tuple[Any, str, Any]] = []
-    for owner, factory in ((sys.modules["torch._tensor"], _table), (sys.modules["torch.autograd.function"], _node_table)):
+    factories: dict[str, Any] = {"torch._tensor": _table, "torch.autograd.function": _node_table}
+    for name, factory in factories.items():
+        owner: Any = sys.modules[name]
         if hasattr(owner, "OrderedDict"):
             patched.append((owner, "OrderedDict", owner.OrderedDict))
             owner.OrderedDict = factory

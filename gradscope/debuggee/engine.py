@@ -1,0 +1,39 @@
+"""Torch's engine and its private parts, named in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+_functions: Any = torch._C._functions
+_autograd: Any = torch.autograd
+
+AccumulateGrad: Any = _functions.AccumulateGrad
+"""The class of the nodes that add to a leaf's `.grad`."""
+
+
+def run_engine(
+    roots: Sequence[GradientEdge], seeds: Sequence[torch.Tensor | None], targets: Sequence[GradientEdge]
+) -> Sequence[torch.Tensor | None]:
+    """One run that keeps the graph and touches no `.grad`: what `autograd.grad` does, under the choke point.
+
+    Args:
+        roots: where the seeds go.
+        seeds: one for each root.
+        targets: where the pass ends; never empty (the engine would then accumulate into every leaf).
+    """
+    if not targets:
+        raise ValueError("nothing to differentiate for")
+    engine = _autograd.Variable._execution_engine
+    result: Sequence[torch.Tensor | None] = engine.run_backward(
+        tuple(roots), tuple(seeds), True, False, tuple(targets), allow_unreachable=True, accumulate_grad=False
+    )
+    return result
+
+
+def version_keeper(tensor: torch.Tensor) -> Any:
+    """A context at whose end the tensor's version counter is what it is now."""
+    return _autograd._unsafe_preserve_version_counter(tensor)
