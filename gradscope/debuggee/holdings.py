@@ -118,7 +118,7 @@ class Holdings:
             for name, value in frame_locals.variables(frame).items():
                 if name in ("self", "cls"):
                     later.append((name, value))  # an outer frame may know it by a better name
-                elif not name.startswith((".", "__")):
+                elif name.isidentifier() and not name.startswith("__"):
                     self._waiting.append((name, value, 0))
             self._drain()
         namespaces = {id(frame.f_globals): frame.f_globals for frame in frames if kind(frame.f_code.co_filename) == PERSON}

@@ -7,14 +7,13 @@ else is named by the variable that holds it, in the innermost frame that has one
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from gradscope.debuggee import person_code
+from gradscope.debuggee import alive, optimizers, person_code
 from gradscope.debuggee.holdings import Holdings, is_module
 
 
@@ -33,14 +32,14 @@ class LeafName:
 class Names:
     """The names in force at one backward call: made anew for each, because variables move."""
 
-    def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = (), optimizers: Iterable[Any] = ()) -> None:
-        """Search the frames from this one upward, and modules and optimizers known from elsewhere."""
+    def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = ()) -> None:
+        """Search the frames from this one upward, and below modules known from elsewhere."""
         self._holdings = Holdings(person_code.frames(frame))
         called = list(modules)
         for module in called:
             self._holdings.add_module(module)
         self._several = len({self._holdings.root_module(module) for module in called}) > 1
-        self._optimizers = list(optimizers) or live_optimizers()
+        self._optimizers = optimizers.all_of_them(sys.modules["torch"])
         self._searched_everywhere = False
 
     def leaves(self, tensors: Sequence[Any]) -> list[LeafName]:
@@ -59,7 +58,10 @@ class Names:
         """Tensors that could get a gradient and are not among the leaves: parameters of modules in view and of optimizers."""
         seen = {id(tensor) for tensor in reached}
         missing = []
-        for tensor in [*self._holdings.parameters(), *(t for optimizer in self._optimizers for _, t in _parameters(optimizer))]:
+        for tensor in [
+            *self._holdings.parameters(),
+            *(t for optimizer in self._optimizers for _, t in optimizers.parameters(optimizer)),
+        ]:
             if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
                 seen.add(id(tensor))
                 missing.append(tensor)
@@ -79,7 +81,7 @@ class Names:
     def _search_everywhere(self) -> None:
         if not self._searched_everywhere:
             self._searched_everywhere = True
-            for module in live_modules():
+            for module in filter(is_module, alive.instances(sys.modules["torch"].nn.Module)):
                 self._holdings.add_module(module)
 
     def _leaf(self, tensor: Any, number: int, several: bool, owners: dict[int, str]) -> LeafName:
@@ -94,7 +96,7 @@ class Names:
     def _owners(self) -> dict[int, str]:
         owners: dict[int, str] = {}
         for optimizer in self._optimizers:
-            for group, tensor in _parameters(optimizer):
+            for group, tensor in optimizers.parameters(optimizer):
                 owners.setdefault(id(tensor), f"{type(optimizer).__name__}[{group}]")
         return owners
 
@@ -102,35 +104,6 @@ class Names:
 def leaf_names(tensors: Sequence[Any], frame: FrameType | None) -> list[LeafName]:
     """Names for the leaves of a call made in this frame."""
     return Names(frame).leaves(tensors)
-
-
-def live_modules() -> list[Any]:
-    """Every nn.Module there is, found by the garbage collector: slow (tens of ms), for what no frame leads to."""
-    return [found for found in _live("torch.nn", "Module") if is_module(found)]
-
-
-def live_optimizers() -> list[Any]:
-    """Every optimizer there is."""
-    return _live("torch.optim", "Optimizer")
-
-
-def _live(module_name: str, class_name: str) -> list[Any]:
-    base = getattr(sys.modules.get(module_name), class_name, None)
-    if base is None:
-        return []
-    classes: set[type] = set()
-    waiting = [base]
-    while waiting:
-        one = waiting.pop()
-        if one not in classes:
-            classes.add(one)
-            waiting.extend(type.__subclasses__(one))
-    return [thing for thing in gc.get_objects() if type(thing) in classes]
-
-
-def _parameters(optimizer: Any) -> list[tuple[int, Any]]:
-    groups = getattr(optimizer, "__dict__", {}).get("param_groups", ())
-    return [(number, tensor) for number, group in enumerate(groups) for tensor in group.get("params", ())]
 
 
 def _is_parameter(tensor: Any) -> bool:

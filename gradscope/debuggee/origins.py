@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from gradscope.debuggee import person_code, statements
+from gradscope.debuggee import optimizers, person_code, statements
 from gradscope.debuggee.compiled_code import see_compiled
 from gradscope.debuggee.fast_path import FastPath
 from gradscope.debuggee.hidden_frames import hide
 from gradscope.debuggee.spans import Spans
 from gradscope.model.columns import Origin
 
-_SEARCHED = 200
+_SEARCHED = 100
 """How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
 
 
@@ -252,6 +252,7 @@ def install(torch: Any) -> Origins:
         hide(mode_function.__code__, mode_function.__globals__),
         _see_custom_functions(torch, origins),
         see_compiled(origins),
+        optimizers.watch(torch),
     ]
     origins.resume()
     return origins
@@ -356,7 +357,11 @@ def _take_off(torch: Any, mode: Any) -> int:
 
 
 def _put_on(torch: Any, mode: Any, index: int) -> None:
-    above = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack() - max(index, 0))]
-    torch._C._push_on_torch_function_stack(mode)
-    for other in reversed(above):
-        torch._C._push_on_torch_function_stack(other)
+    """Put the mode back at its index; never below the default device's mode, which torch wants at the bottom."""
+    stack = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())][::-1]
+    index = max(index, 0)
+    if stack and index == 0 and type(stack[0]).__name__ == "DeviceContext":
+        index = 1
+    stack.insert(index, mode)
+    for each in stack:
+        torch._C._push_on_torch_function_stack(each)

@@ -130,6 +130,11 @@ def test_default_device(origins: Origins) -> None:
     assert torch._C._len_torch_function_stack() == 1
     with torch.device("meta"):
         assert torch.ones(1).device.type == "meta"
+    origins.pause()
+    torch.set_default_device("meta")
+    origins.resume()
+    torch.set_default_device(None)  # type: ignore[arg-type]
+    assert torch._C._get_function_stack_at(0) is origins.mode
 
 
 def test_compile_fullgraph_traces_nothing_of_ours(origins: Origins) -> None:
@@ -222,11 +227,7 @@ def test_stacks_do_not_show_us(origins: Origins) -> None:
     torch.ones(2).as_subclass(Tagged).sin()
     assert len(stacks) > 0
     assert not any("gradscope/debuggee" in line for line in stacks[-1])
-    assert [frame.name for frame in traceback.StackSummary.extract(traceback.walk_stack(None))][0] == "test_stacks_do_not_show_us"
-
-
-def warns(x: torch.Tensor) -> torch.Tensor:
-    return x.T
+    assert traceback.StackSummary.extract(traceback.walk_stack(None))[0].name == "test_stacks_do_not_show_us"
 
 
 def test_warnings_from_torch_name_the_persons_line(origins: Origins) -> None:
@@ -234,7 +235,7 @@ def test_warnings_from_torch_name_the_persons_line(origins: Origins) -> None:
     linecache.cache["<warner>"] = (len(script), None, script.splitlines(keepends=True), "<warner>")
 
     def shown(action: str) -> list[tuple[str, int, str]]:
-        torch._C._set_warnAlways(True) if hasattr(torch._C, "_set_warnAlways") else torch.set_warn_always(True)
+        torch.set_warn_always(True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.resetwarnings()
             warnings.simplefilter(action)
