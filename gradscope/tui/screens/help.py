@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
@@ -26,7 +28,8 @@ SIGNS = (
 )
 
 _WIDE = 110
-_KEYS = 16
+"""columns from which there is room for two"""
+_KEYS = 14
 
 
 class HelpScreen(ModalScreen[None]):
@@ -41,17 +44,20 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        yield Static(
-            Content.assemble((" Keys", "bold"), ("   UPPER: the same backward, for n f m c a", "$text-muted")), id="help-title"
-        )
+        title = Content.assemble((" Keys", "bold"), ("   UPPER: the same backward, for n f m c a", "$text-muted"))
+        yield Static(title, id="help-title")
         with VerticalScroll(id="help", can_focus=False), Horizontal():
-            groups = [_group(group) for group in actions.GROUPS]
-            yield Static(Content("\n\n").join(groups[:3]), classes="help-column")
-            yield Static(Content("\n\n").join([*groups[3:], _signs()]), classes="help-column")
+            yield Static(id="help-left", classes="help-column")
+            yield Static(id="help-right", classes="help-column")
         yield Static(Content(" j k scroll · Esc close · ctrl+p runs any of these by name"), id="help-keys")
 
-    def on_resize(self) -> None:
-        self.set_class(self.size.width >= _WIDE, "-two")
+    def on_resize(self, event: events.Resize) -> None:
+        wide = event.size.width >= _WIDE
+        self.set_class(wide, "-two")
+        width = (event.size.width - 4) // 2 - 2 if wide else event.size.width - 6
+        groups = [_group(group, width) for group in actions.GROUPS]
+        self.query_one("#help-left", Static).update(Content("\n\n").join(groups[:3]))
+        self.query_one("#help-right", Static).update(Content("\n\n").join([*groups[3:], _signs(width)]))
 
     def action_scroll(self, lines: int) -> None:
         self.query_one("#help").scroll_relative(y=lines, animate=False)
@@ -60,15 +66,17 @@ class HelpScreen(ModalScreen[None]):
         self.dismiss(None)
 
 
-def _group(group: str) -> Content:
-    lines = [Content.styled(group, "bold $text-primary")]
-    lines += [_line(" ".join(keys), text) for keys, text in actions.rows(group)]
-    return Content("\n").join(lines)
+def _group(group: str, width: int) -> Content:
+    lines = [_line(" ".join(keys), text, width) for keys, text in actions.rows(group)]
+    return Content("\n").join([Content.styled(group, "bold $text-primary"), *lines])
 
 
-def _signs() -> Content:
-    return Content("\n").join([Content.styled("Signs", "bold $text-primary"), *(_line(sign, text) for sign, text in SIGNS)])
+def _signs(width: int) -> Content:
+    return Content("\n").join([Content.styled("Signs", "bold $text-primary"), *(_line(*sign, width) for sign in SIGNS)])
 
 
-def _line(keys: str, text: str) -> Content:
+def _line(keys: str, text: str, width: int) -> Content:
+    """Keys and text side by side, further lines of the text under its first."""
+    first, *further = textwrap.wrap(text, max(20, width - _KEYS - 3))
+    text = "\n".join([first, *(" " * (_KEYS + 3) + line for line in further)])
     return Content.assemble("  ", (keys.ljust(_KEYS), "bold"), " ", (text, "$text-muted"))

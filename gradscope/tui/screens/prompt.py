@@ -20,13 +20,6 @@ class Prompt(ModalScreen[str]):
     """Gives what was typed, None after Esc. The main screen stays in sight above it."""
 
     BINDINGS: ClassVar = [Binding("escape", "cancel", show=False)]
-    CSS = """
-    Prompt { align: left bottom; background: $background 0%; }
-    #prompt { height: 1; background: $panel; }
-    #prompt Static { width: auto; padding: 0 1; color: $text-primary; text-style: bold; }
-    #prompt Input { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
-    #prompt Input:focus { border: none; }
-    """
 
     def __init__(self, label: str, value: str = "", placeholder: str = "", integer: bool = False) -> None:
         super().__init__()

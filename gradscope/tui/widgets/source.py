@@ -34,6 +34,9 @@ class Place(NamedTuple):
     line: int
 
 
+NOWHERE = Place("", 0)
+
+
 class SourcePane(Pane):
     """One file at a time: the one that the selection comes from."""
 
@@ -65,7 +68,7 @@ class SourceList(VirtualList):
         self._playhead = 0
         self._tape: Tape | None = None
         self._calls: Mapping[int, Mark] = {}
-        self._here = self._selected = self._call = Place("", 0)
+        self._here = self._selected = self._call = NOWHERE
         self._column = 0
         """where the marks stand, counted from the code's left edge"""
         self._drawn: tuple[object, ...] = ()
@@ -111,12 +114,12 @@ class SourceList(VirtualList):
         call = view.stop.call if view.stop is not None else None
         self._call = Place(call.file, call.line) if call is not None else Place(*view.where)
         if view.tape is None or view.rows is None:
-            self._here, self._selected = Place("", 0), self._call
+            self._here, self._selected = NOWHERE, self._call
             self.file = self._call.file if self._call.file in view.sources else _script(view)
             return
-        self._here = self._of_row(view, view.rows.row_of_step(view.playhead)) or self._here
-        self._selected = self._of_row(view, view.selection) or self._selected
-        self.file = self._selected.file or self._call.file
+        self._here = self._of_row(view, view.rows.row_of_step(view.playhead)) or NOWHERE
+        self._selected = self._of_row(view, view.selection) or NOWHERE
+        self.file = self._selected.file or self._here.file or self.file or self._call.file
 
     def _of_row(self, view: View, row: int) -> Place | None:
         """The line that a row comes from; None where that is not known."""

@@ -12,7 +12,7 @@ from gradscope.tui.widgets.line import cells
 GUTTER = 2
 NORM = 7
 BAR = 4
-DELTA = 10
+DELTA = 9
 NARROWEST_NODE, WIDEST_NODE = 14, 26
 NARROWEST_MAKES, WIDEST_MAKES = 10, 26
 WIDEST_SHAPE = 14
