@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
+from gradscope.findings.finding import Finding
 from gradscope.model import conditions
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.tape import Tape
 from gradscope.session.run import Run
 from gradscope.session.stepping import Choice, Factor, Landmark, Walk
 
@@ -15,6 +18,10 @@ NO_ROW = "select a node's row first"
 
 class Browsing(Run):
     """A run, and the person who walks through it. Each action sets `notice` to what there is to say about it."""
+
+    _met: list[int]
+    _met_for: tuple[Tape | None, list[str], tuple[Finding, ...]] = (None, [], ())
+    """what `_met` was computed for"""
 
     # ------------------------------------------------------------ steps: playhead and selection together
 
@@ -70,8 +77,9 @@ class Browsing(Run):
             return
         before = walk.playhead
         walk.step(1)
-        if walk.playhead == walk.tape.steps or any(before < step <= walk.playhead for step in self._break_steps(walk)):
-            self.playing = False
+        breaks = self._break_steps(walk)
+        met = bisect_right(breaks, walk.playhead) > bisect_right(breaks, before)
+        self.playing = walk.playhead < walk.tape.steps and not met
 
     # ------------------------------------------------------------ selection only
 
@@ -178,8 +186,13 @@ class Browsing(Run):
     def _show_stop(self, at: int) -> None:
         self._at, self.playing, self.notice = at, False, ""
 
-    def _break_steps(self, walk: Walk) -> set[int]:
-        steps: set[int] = set()
-        for text in self._breaks:
-            steps.update(conditions.parse(text).steps(walk.graph, walk.tape, self.findings))
-        return steps
+    def _break_steps(self, walk: Walk) -> list[int]:
+        """The steps of the pass shown that meet a breakpoint, ascending; the same list until a breakpoint or a finding is added."""
+        tape, texts, findings = self._met_for
+        if tape is not walk.tape or texts != self._breaks or findings is not self.findings:
+            self._met_for = (walk.tape, list(self._breaks), self.findings)
+            steps: set[int] = set()
+            for text in self._breaks:
+                steps.update(conditions.parse(text).steps(walk.graph, walk.tape, self.findings))
+            self._met = sorted(steps)
+        return self._met

@@ -7,6 +7,7 @@ import os
 from gradscope.errors import GradscopeError, UsageError
 from gradscope.findings.finding import Finding
 from gradscope.model import conditions
+from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.report import Report
 from gradscope.model.tape import Tape
@@ -183,13 +184,12 @@ class Session(Browsing):
         self._set_breaks([other for other in self._breaks if other != text])
 
     def toggle_break(self) -> None:
-        """`b`: a breakpoint at the selected row: on its line where that is known, else on its step."""
+        """`b`: a breakpoint at the selected row: on its leaf, its line, or where neither is known on its step."""
         walk = self._walk
         if walk is None or walk.node is None:
             self.notice = NO_ROW if walk else NOTHING
             return
-        origin = walk.graph.origin(walk.node)
-        text = f"{os.path.basename(origin.file)}:{origin.line}" if origin else f"step:{walk.tape.step_of(walk.node)}"
+        text = break_at(walk.graph, walk.tape, walk.node)
         if text in self._breaks:
             self.remove_break(text)
             self.notice = f"no breakpoint at {text} any more"
@@ -279,6 +279,14 @@ class Session(Browsing):
             return slices.of_values(values, tape.tensors.shape(tensor), index)
         data = self._here.tensors.get((tape.number, tensor)) if self._here else None
         return slices.of_data(data, index) if data else None
+
+
+def break_at(graph: BackwardGraph, tape: Tape, node: int) -> str:
+    """The condition that a breakpoint at a node is."""
+    leaf, origin = graph.leaf_at(node), graph.origin(node)
+    if leaf is not None:
+        return f"leaf:{graph.leaves[leaf].name}"
+    return f"{os.path.basename(origin.file)}:{origin.line}" if origin else f"step:{tape.step_of(node)}"
 
 
 def held_tensors(tape: Tape) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradscope.findings.finding import Finding
@@ -116,13 +116,14 @@ class Walk:
         """To the end of the module the playhead is in, or back to its start."""
         return self._move(moves.end_of_module(self.graph, self.tape, self.playhead, backward=direction < 0), direction)
 
-    def run(self, direction: int, stops: Iterable[int]) -> str:
-        """To the next of `stops` (steps with a breakpoint), else to the end; backwards likewise."""
+    def run(self, direction: int, stops: Sequence[int]) -> str:
+        """To the next of `stops` (steps with a breakpoint, ascending), else to the end; backwards likewise."""
         if self.playhead == (self.tape.steps if direction > 0 else 0):
             return AT_END if direction > 0 else AT_START
-        places = sorted(stops)
-        target = moves.next_break(self.tape, self.playhead, places, backward=direction < 0)
-        return self.to_node(self.tape.node_at(target)) if target in places else self._stand(target)
+        target = moves.next_break(self.tape, self.playhead, stops, backward=direction < 0)
+        place = bisect_left(stops, target)
+        met = place < len(stops) and stops[place] == target
+        return self.to_node(self.tape.node_at(target)) if met else self._stand(target)
 
     def finding(self, direction: int, findings: Sequence[Finding]) -> str:
         """To the step of the next finding that has a node in this pass."""

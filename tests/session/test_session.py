@@ -452,6 +452,34 @@ def test_b_sets_and_clears_a_breakpoint_on_the_rows_line(play: Play):
     assert (play.session.view().breaks, play.session.notice) == ((), "no breakpoint at two_outputs.py:11 any more")
 
 
+def test_b_on_a_leaf_names_the_leaf(play: Play):
+    play.session.select(4)
+    play.session.toggle_break()
+    assert play.take() == [m.SetBreaks(["leaf:x"])]
+    play.session.run_to_break_or_end(1)
+    assert play.session.view().playhead == 4
+
+
+def test_playing_stops_at_breakpoints_and_at_the_end(play: Play):
+    play.session.add_break("step:2")
+    play.session.play()
+    seen = []
+    while play.session.view().playing:
+        play.session.tick()
+        seen.append(play.session.view().playhead)
+    play.session.play()
+    while play.session.view().playing:
+        play.session.tick()
+        seen.append(play.session.view().playhead)
+    assert seen == [1, 2, 3, 4]
+    play.session.play()
+    assert (play.session.view().playhead, play.session.view().playing) == (0, True)
+    play.session.move(1)
+    assert play.session.view().playing
+    play.session.step(1)
+    assert not play.session.view().playing
+
+
 def test_findings_come_from_everywhere_worst_first():
     play = Play()
     node = 1

@@ -77,10 +77,10 @@ def test_source_lines(walk: Walk):
 def test_to_the_end_and_back(walk: Walk):
     assert (walk.run(1, ()), walk.playhead, walk.selection) == ("", 4, 4)
     assert walk.run(1, ()) == AT_END
-    assert (walk.run(-1, {2}), walk.playhead) == ("", 2)
-    assert (walk.run(-1, {2}), walk.playhead) == ("", 0)
-    assert walk.run(-1, {2}) == AT_START
-    assert (walk.run(1, {3, 2}), walk.playhead) == ("", 2)
+    assert (walk.run(-1, [2]), walk.playhead) == ("", 2)
+    assert (walk.run(-1, [2]), walk.playhead) == ("", 0)
+    assert walk.run(-1, [2]) == AT_START
+    assert (walk.run(1, [2, 3]), walk.playhead) == ("", 2)
 
 
 def test_findings(walk: Walk):
