@@ -47,11 +47,7 @@ class FactorsScreen(Dialog[None]):
         return [
             Static(Content.styled(heading, MUTED), classes="dialog-heading"),
             OptionList(*(Option(_line(factor, names)) for factor in self._factors)),
-            Static(
-                Content.styled(
-                    "gain = ‖sent along the path‖ / ‖arrived‖; where paths part the heaviest contribution is followed", MUTED
-                )
-            ),
+            Static(Content.styled(EXPLANATION, MUTED), classes="dialog-text"),
         ]
 
     def on_mount(self) -> None:

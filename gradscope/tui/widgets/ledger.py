@@ -61,8 +61,8 @@ class Ledger:
         note = Content.styled(note, MUTED) if isinstance(note, str) else note
         self.rows.append(Row(label, values, text, note, style))
 
-    def draw(self, width: int) -> list[Content] | None:
-        """The lines; None when the values do not fit beside each other."""
+    def draw(self, width: int, cut: bool = False) -> list[Content] | None:
+        """The lines; None when the values do not fit beside each other, unless they may be cut."""
         label = min(WIDEST_LABEL, max([LABEL, *(row.label.cell_length for row in self.rows if not row.free)]))
         columns, note = self._columns(), max((row.note.cell_length for row in self.rows), default=0)
         for gap in GAPS:
@@ -71,7 +71,10 @@ class Ledger:
             if blanks >= 1 or (end <= width and (gap == GAPS[-1] or not note)):
                 spaced = [column + gap for column in columns]
                 return [line for row in self.rows for line in self._row(row, label, spaced, max(1, blanks), width)]
-        return None
+        if not cut:
+            return None
+        spaced = [column + GAPS[-1] for column in columns]
+        return [line.truncate(width) for row in self.rows for line in self._row(row, label, spaced, 1, width)]
 
     def _columns(self) -> list[int]:
         cells = [[numbers.fixed(value) for value in row.values] or [row.text] for row in self.rows if not row.free]

@@ -42,7 +42,7 @@ def write(view: View, width: int) -> list[Content]:
         page = _page(view, in_full)
         if page is None:
             return _nothing(view)
-        lines = page.ledger.draw(width)
+        lines = page.ledger.draw(width, cut=not in_full)
         if lines is not None:
             return lines
     return []

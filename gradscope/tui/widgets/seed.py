@@ -291,9 +291,9 @@ class SeedPane(Pane):
             return
         seed = tape.seeds[place]
         norm = f"‖·‖ {numbers.norm(tape.summary(seed.tensor).norm)}"
-        sheet.lines.append(
-            Content.assemble(head, (seed.expression or "given by the script", SEED), f"   {norm}   ", self._hint(place))
-        )
+        line = Content.assemble(head, (seed.expression or "given by the script", SEED), f"   {norm}   ")
+        hint = self._hint(place)
+        sheet.lines.append(line + hint if line.cell_length + hint.cell_length <= width else line)
         part = self._slices.get((tape.number, seed.tensor))
         if part is not None:
             sheet.lines += slice_grid.write(part, width, GRID_LINES)

@@ -128,7 +128,7 @@ class StepPage:
                 self.ledger.row(
                     Content.assemble(("× local", STRONG), (f" {role}", MUTED)), local.values, Content.styled(local.text, MUTED)
                 )
-            head = ("= sends", STRONG) if self.in_full else ("sends", STRONG)
+            head = ("= sends", STRONG) if local is not None and self.in_full else ("sends", STRONG)
             if place and (local is None or not self.in_full):
                 head = ("", "")
             label = Content.assemble(head).pad_right(9 - len(head[0])) + Content.assemble(*self.target(one.edge))
@@ -154,7 +154,9 @@ class StepPage:
         norm = self.tape.norm(one.tensor)
         if not came or math.isnan(norm) or math.isnan(came):
             return Content.styled("" if came else "‖arrived‖ is 0", MUTED)
-        return Content.styled(numbers.gain(norm / came) + (" in norm" if self.in_full else ""), MUTED)
+        return Content.styled(
+            numbers.gain(norm / came) + (" in norm" if self.in_full and self.tape.tensors.values(one.tensor) else ""), MUTED
+        )
 
     # ------------------------------------------------------------ targets
 
@@ -262,7 +264,7 @@ class StepPage:
         """Type, shape, norm and extremes; then the counts that a person looks for first."""
         summary = self.tape.summary(tensor)
         self.ledger.line(
-            label.pad_right(max(0, 9 - label.cell_length)),
+            label.pad_right(max(2, 9 - label.cell_length)) if label.cell_length != 9 else label,
             f"{summary.dtype} {numbers.shape(summary.shape)}  ‖·‖ {numbers.norm(summary.norm)}",
             *((("  ", MUTED), (f"max {numbers.norm(summary.max)}", TEXT)) if summary.max is not None else ()),
         )

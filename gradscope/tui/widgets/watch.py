@@ -7,6 +7,8 @@ from textual.message import Message
 from textual.strip import Strip
 
 from gradscope.model import playhead
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import colours, numbers
@@ -15,6 +17,7 @@ from gradscope.tui.widgets.line import Line
 from gradscope.tui.widgets.pick_list import PickList
 
 NAME, MAKES = 16, 20
+"""greatest widths of what stands before the value"""
 
 
 class Watch(PickList):
@@ -49,17 +52,12 @@ class Watch(PickList):
         if view is None or view.graph is None or view.tape is None:
             return Strip.blank(width)
         node = view.watches[row]
-        leaf = view.graph.leaf_at(node)
-        name = view.graph.gradient_name(node) or view.graph.short(node)
-        line = Line().left(name, NAME, colours.leaf if leaf is not None else colours.text).add(" ")
-        if leaf is None:
-            line.left(view.graph.makes(node), MAKES, colours.muted)
-        else:
-            entry = view.graph.leaves[leaf]
-            done, total = playhead.count_so_far(view.graph, view.tape, view.playhead, entry.node, entry.input_nr)
-            line.left(f"{done} of {total} in", MAKES, colours.muted)
+        texts = [_words(view, view.graph, view.tape, other) for other in view.watches]
+        name, makes = texts[row]
+        line = Line().left(name, min(NAME, max(len(one) for one, _ in texts)), colours.text).add("  ")
+        line.left(makes, min(MAKES, max(len(one) for _, one in texts)), colours.muted)
         tensor = playhead.shown(view.graph, view.tape, view.playhead, node)
-        return line.add(" ").add(*self._value(view, tensor, width - line.width)).strip(width, self.background(row))
+        return line.add("  ").add(*self._value(view, tensor, width - line.width - 2)).strip(width, self.background(row))
 
     def _value(self, view: View, tensor: int, room: int) -> tuple[str, Style]:
         """Elements if they fit, else the norm; a dot while nothing is there."""
@@ -70,3 +68,14 @@ class Watch(PickList):
         if not text or len(text) > room:
             text = f"‖·‖ {numbers.norm(view.tape.summary(tensor).norm)}  {numbers.shape(view.tape.tensors.shape(tensor))}"
         return text, colours.text
+
+
+def _words(view: View, graph: BackwardGraph, tape: Tape, node: int) -> tuple[str, str]:
+    """Name of the gradient, and what its node makes; for a leaf how many contributions are in."""
+    leaf = graph.leaf_at(node)
+    name = graph.gradient_name(node) or graph.short(node)
+    if leaf is None:
+        return name, graph.makes(node)
+    entry = graph.leaves[leaf]
+    done, total = playhead.count_so_far(graph, tape, view.playhead, entry.node, entry.input_nr)
+    return name, f"{done} of {total} in"

@@ -1,0 +1,66 @@
+"""Pane 3 on the screen: where the picture has it, and with the values of big tensors once they come."""
+
+from __future__ import annotations
+
+import graphs
+from pane_app import PaneApp, counting, until, view_of
+from test_step_tab import big
+
+from gradscope.tui.messages import TensorFetched
+from gradscope.tui.widgets.node import PATIENCE
+
+
+async def test_node_pane_is_the_picture() -> None:
+    app = PaneApp(view_of(*graphs.two_outputs(), playhead=2, selection=2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert app.column(66)[:13] == [
+            "│─3 SinBackward0   b = x.sin()   step 2───────────────",
+            "│ Step",
+            "│                    [0]       [1]",
+            "│ arrives  ∂b     1.0000   10.0000   from Add, step 1",
+            "│ × local         0.5403   -0.4161   cos(x)",
+            "│ = sends  → x    0.5403   -4.1615   ×0.42 in norm",
+            "│",
+            "│ x.grad  1 of 3 contributions",
+            "│   was             None",
+            "│ + Sin           0.5403   -4.1615   step 2  ◀ now",
+            "│ · Mul  self                        step 3",
+            "│ · Mul  other                       step 3",
+            "│ = so far        0.5403   -4.1615",
+        ]
+
+
+async def test_stepping_repaints_and_keeps_the_tab() -> None:
+    graph, tape = graphs.two_outputs()
+    app = PaneApp(view_of(graph, tape, 2, 2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.show(view_of(graph, tape, 3, 3))
+        await pilot.pause()
+        text = app.text()
+        assert "3 MulBackward0   a = x * x   step 3" in text
+        assert "x.grad  3 of 3 contributions" in text
+        app.node.tab(1)
+        await pilot.pause()
+        assert "Step" in app.text()
+
+
+async def test_values_of_a_big_tensor_come_when_the_selection_rests() -> None:
+    app = PaneApp(view_of(*big(), playhead=2, selection=1), counting)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "  2    20.000   21.000   22.000" in "\n".join(app.column(66)))
+        asked = [event for event in app.fetched if event.asker is app.node]
+        assert [event.index for event in asked] == [((0, 1, 1), (0, 12, 1), (0, 10, 1))]
+        assert "values arrives[0, :, :]   v full screen" in app.text()
+        app.show(view_of(app.view.graph, app.view.tape, 1, 1))  # type: ignore[arg-type]
+        await pilot.pause(2 * PATIENCE)
+        assert len([event for event in app.fetched if event.asker is app.node]) == 1
+
+
+async def test_values_that_cannot_be_had_are_explained() -> None:
+    def refuse(event: object) -> TensorFetched:
+        return TensorFetched(event.tensor, event.index, (), [], "not held after the commit")  # type: ignore[attr-defined]
+
+    app = PaneApp(view_of(*big(), playhead=2, selection=1), refuse)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "not held after the commit" in app.text())

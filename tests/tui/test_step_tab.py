@@ -1,0 +1,198 @@
+"""The Step tab says what the pictures say, and says so when it does not know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import graphs
+import pytest
+from graphs import Drawing
+from pane_app import view_of
+
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Failure, Mismatch
+from gradscope.model.rows import Folds, Rows
+from gradscope.model.tape import Tape
+from gradscope.session.view import State, View
+from gradscope.tui.widgets import node_page
+
+WIDTH = 51
+"""of the pane at 120 columns"""
+
+
+def page(view: View, width: int = WIDTH) -> list[str]:
+    return [line.plain for line in node_page.write(view, width)]
+
+
+def test_step_two_is_the_picture() -> None:
+    view = view_of(*graphs.two_outputs(), playhead=2, selection=2)
+    assert node_page.title(view) == "SinBackward0   b = x.sin()   step 2"
+    assert page(view) == [
+        "                   [0]       [1]",
+        "arrives  ∂b     1.0000   10.0000   from Add, step 1",
+        "× local         0.5403   -0.4161   cos(x)",
+        "= sends  → x    0.5403   -4.1615   ×0.42 in norm",
+        "",
+        "x.grad  1 of 3 contributions",
+        "  was             None",
+        "+ Sin           0.5403   -4.1615   step 2  ◀ now",
+        "· Mul  self                        step 3",
+        "· Mul  other                       step 3",
+        "= so far        0.5403   -4.1615",
+    ]
+
+
+def test_edited_seed_shows_the_difference() -> None:
+    graph, first = graphs.two_outputs()
+    tape = graphs.two_outputs_drawing().tape(graph, [(1.0, 1.0)], number=2)
+    lines = page(view_of(graph, tape, 2, 2, against=first, edited=True))
+    assert lines[1:4] == [
+        "arrives  ∂b     1.0000    1.0000   Δ 0 -9.0000",
+        "× local         0.5403   -0.4161   cos(x)",
+        "= sends  → x    0.5403   -0.4161   Δ 0 3.7453",
+    ]
+
+
+def test_leaf_at_the_end_is_complete() -> None:
+    lines = page(view_of(*graphs.two_outputs(), playhead=4, selection=4))
+    assert lines[1] == "x.grad  3 of 3 contributions"
+    assert lines[-3] == "= total         2.5403   35.8385"
+    assert lines[-1] == "tensor float32 [2] cpu"
+    assert not any("now" in line for line in lines)
+
+
+def test_accumulation_into_an_older_grad() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], before={"x": (100.0, 200.0)})
+    lines = page(view_of(graph, tape, 4, 4))
+    assert "  was          100.0000   200.0000" in lines
+    assert "  becomes      102.5403   235.8385   was + total" in lines
+
+
+def test_pending_node_shows_no_values() -> None:
+    lines = page(view_of(*graphs.two_outputs(), playhead=0, selection=3))
+    assert lines == ["○ not run yet   step 3", "", "∂a  0 of 1 contribution", "· Add                    step 1"]
+
+
+def test_partial_node_shows_what_has_come() -> None:
+    lines = page(view_of(*graphs.two_outputs(), playhead=2, selection=3))
+    assert lines[-1] == "+ Add           1.0000   10.0000   step 1"
+
+
+def test_seed_row() -> None:
+    lines = page(view_of(*graphs.two_outputs(), playhead=2))
+    assert lines[1] == "seed  J        1.0000  10.0000  given by the script"
+    assert "  → AddBackward0   step 1" in lines
+    assert lines[-1].startswith("sums ✓")
+
+
+def test_several_slots_and_undefined_gradients() -> None:
+    drawing = Drawing()
+    op = drawing.node("LinalgBackward0", (2,))
+    source = drawing.node("MulBackward0", (2,))
+    drawing.edge(source, op, (2.0, 2.0), input_nr=0)
+    drawing.edge(source, op, None, input_nr=1)
+    drawing.edge(op, drawing.leaf("w", (2,)), lambda value: value)
+    drawing.root(source, "loss")
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 2.0)])
+    lines = page(view_of(graph, tape, 2, 2))
+    assert lines[1] == "arrives  slot 0  2.0000  4.0000 from Mul, step 1"
+    assert any(line.startswith("arrives  slot 1  ⟂ none") for line in lines)
+    assert any("undefined: counts as zero" in line for line in lines)
+    sent = page(view_of(graph, tape, 1, 1))
+    assert any("⟂ none" in line for line in sent)
+
+
+def big(seed: Sequence[float] = (1e-5, -3e-4)) -> tuple[BackwardGraph, Tape]:
+    drawing = Drawing()
+    op = drawing.node("SoftmaxBackward0", (8, 64, 384))
+    drawing.edge(op, drawing.leaf("w", (8, 64, 384)), lambda value: tuple(v / 2 for v in value))
+    drawing.root(op, "out")
+    graph = drawing.graph()
+    return graph, drawing.tape(graph, [tuple(seed)])
+
+
+def test_big_tensor_is_summarised() -> None:
+    view = view_of(*big(), playhead=2, selection=1)
+    lines = page(view, 60)
+    assert lines[0] == "arrives  ∂out  float32 [8,64,384]  ‖·‖ 9.4e-02  max 1.0e-05"
+    assert lines[1] == "  min -3e-04   mean -1e-04   0: 0   NaN: 0   inf: 0   "
+    assert "sends    → w   ‖·‖ 4.7e-02   ×0.5" in lines
+    assert node_page.big_tensor(view, 60) == view.tape.arrived_at(1)  # type: ignore[union-attr]
+
+
+def test_nan_in_a_big_tensor_is_counted() -> None:
+    lines = page(view_of(*big((math.nan, 1.0)), playhead=2, selection=1))
+    assert "NaN: 98304" in lines[1]
+
+
+def test_small_tensor_needs_no_grid() -> None:
+    assert node_page.big_tensor(view_of(*graphs.two_outputs(), playhead=2, selection=2), WIDTH) == -1
+
+
+def test_elements_that_do_not_fit_become_norms() -> None:
+    drawing = Drawing()
+    op = drawing.node("SinBackward0", (8,))
+    drawing.edge(op, drawing.leaf("w", (8,)), tuple([0.5] * 8))
+    drawing.root(op, "out")
+    graph = drawing.graph()
+    view = view_of(graph, drawing.tape(graph, [tuple(map(float, range(8)))]), 2, 1)
+    assert page(view)[0].startswith("arrives  ∂out  float32 [8]  ‖·‖ 11.83")
+    assert node_page.big_tensor(view, WIDTH) >= 0
+    assert page(view, 120)[0].split() == [f"[{i}]" for i in range(8)]
+
+
+def test_hook_failure_mismatch_and_foreign_python_are_said() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(
+        graph,
+        [(1.0, 10.0)],
+        hooks={1: lambda value: tuple(2 * v for v in value)},
+        mismatches=[Mismatch(1, 0, "sum differs in 1 element")],
+    )
+    graph.columns.foreign[1] = "hook clip (a.py:3)"
+    tape.columns.failure = Failure(1, "RuntimeError", "boom", "")
+    text = "\n".join(page(view_of(graph, tape, 4, 2)))
+    assert "changed by a hook" in text
+    assert "≠ sum differs in 1 element" in text
+    assert "✗ the pass ends here: RuntimeError: boom" in text
+    assert "runs Python of yours: hook clip (a.py:3)" in text
+
+
+def test_many_contributions_are_cut() -> None:
+    drawing = Drawing()
+    leaf = drawing.leaf("w", (2,))
+    op = drawing.node("AddBackward0", (2,))
+    for _ in range(40):
+        drawing.edge(op, leaf, (1.0, 1.0))
+    drawing.root(op, "loss")
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 2.0)])
+    done = page(view_of(graph, tape, 2, 2))
+    assert "  … 35 earlier" in done
+    assert "w.grad  40 of 40 contributions" in done
+    assert "  … 37 more to come" in page(view_of(graph, tape, 0, 2))
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_without_a_tape_the_state_is_said(state: State) -> None:
+    assert page(View(state, "a.py")) == [node_page.WAITING[state.value]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("width", [20, 31, 51, 62])
+def test_random_graphs_never_overflow_the_pane(seed: int, width: int) -> None:
+    drawing = graphs.random_drawing(seed)
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0 + root,) for root in range(len(graph.roots))])
+    rows = Rows.build(graph, tape, Folds())
+    for selection in range(len(rows)):
+        for playhead in (0, tape.steps // 2, tape.steps):
+            view = View(State.STOPPED, "a.py", graph=graph, tape=tape, rows=rows, playhead=playhead, selection=selection)
+            lines = page(view, width)
+            assert lines
+            assert max(map(len, lines)) <= width
