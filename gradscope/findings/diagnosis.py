@@ -1,0 +1,34 @@
+"""All that can be told from a graph and one pass over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gradscope.findings.finding import SEVERITIES, Finding
+from gradscope.findings.gains import gains
+from gradscope.findings.missing import missing, partial
+from gradscope.findings.nonfinite import nonfinite
+from gradscope.findings.record import hook_changed, not_exact
+from gradscope.findings.zeros import zeros
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.tape import Tape
+
+
+def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False) -> list[Finding]:
+    """What is wrong in a pass, worst first. `inputs` says that the call named the tensors to differentiate for."""
+    return worst_first(
+        (
+            *not_exact(graph, tape),
+            *nonfinite(graph, tape),
+            *partial(graph, tape),
+            *zeros(graph, tape),
+            *missing(graph, tape, inputs),
+            *gains(graph, tape),
+            *hook_changed(graph, tape),
+        )
+    )
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors before warnings before infos; within these the order that they have."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,0 +1,84 @@
+"""Gradients that grow or shrink by orders of magnitude on their way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradscope.findings.finding import Finding, Related
+from gradscope.findings.place import at_node
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
+from gradscope.model.tape import Tape
+
+GROWTH = 1e6
+"""The largest leaf gradient is told to explode when it is this many times the seed, and one line makes most of it."""
+SHRINKAGE = 1e-6
+"""The smallest leaf gradient is told to vanish below this share of the largest, when one line makes most of it."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """What the nodes of one line do together."""
+
+    steps: int = 0
+    log_gain: float = 0.0
+    node: int = UNKNOWN
+    """the one that does most of it"""
+    most: float = 0.0
+
+
+def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """Exploding and vanishing gradients, with the line whose nodes do it."""
+    norms = {place: tape.norm(tape.leaf_total(place)) for place in range(len(graph.reached))}
+    norms = {place: norm for place, norm in norms.items() if 0 < norm < math.inf}
+    seeds = [tape.norm(seed.tensor) for seed in tape.seeds]
+    seed = max((norm for norm in seeds if 0 < norm < math.inf), default=0.0)
+    if not norms or not seed:
+        return
+    largest, smallest = max(norms, key=norms.__getitem__), min(norms, key=norms.__getitem__)
+    explodes, vanishes = norms[largest] > GROWTH * seed, norms[smallest] < SHRINKAGE * norms[largest]
+    if not explodes and not vanishes:
+        return
+    lines = _lines(graph, tape)
+    if explodes:
+        line = max(lines, key=lambda line: line.log_gain, default=_Line())
+        if line.log_gain > math.log(GROWTH) / 2:
+            size = f"has norm {norms[largest]:.1e}, {norms[largest] / seed:.0e} times the seed's"
+            yield _told(graph, "exploding", largest, size, line)
+    elif vanishes:
+        line = min(lines, key=lambda line: line.log_gain, default=_Line())
+        if line.log_gain < math.log(SHRINKAGE) / 2:
+            size = f"has norm {norms[smallest]:.1e}, that of {graph.leaves[largest].name} {norms[largest]:.1e}"
+            yield _told(graph, "vanishing", smallest, size, line)
+
+
+def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
+    lines: dict[int, _Line] = {}
+    for step, node in enumerate(tape.step_node, 1):
+        origin = graph.origin_index(node)
+        gain = tape.gain(step) if origin != UNKNOWN else math.nan
+        if not 0 < gain < math.inf:
+            continue
+        line = lines.setdefault(origin, _Line())
+        change = math.log(gain)
+        line.steps += 1
+        line.log_gain += change
+        if line.node == UNKNOWN or abs(change) > line.most:
+            line.node, line.most = node, abs(change)
+    return list(lines.values())
+
+
+def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) -> Finding:
+    name, origin = graph.leaves[leaf].name, graph.origin(line.node)
+    assert origin is not None
+    nodes = f"the {line.steps} nodes" if line.steps > 1 else "the node"
+    cause = f"{nodes} of line {origin.line} multiply it by {math.exp(min(line.log_gain, 700.0)):.0e}"
+    hint = (
+        "clip the gradient norm, or make the repeated factor smaller (weights, normalisation)"
+        if kind == "exploding"
+        else "a chain of small factors: other activations, normalisation, residual connections, a larger initialisation"
+    )
+    related = [Related(origin.file, origin.line, cause)]
+    return at_node(graph, line.node, kind, "warning", f"the gradient of {name} {size}: {cause}", hint, leaf=name, related=related)

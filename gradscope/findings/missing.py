@@ -1,0 +1,70 @@
+"""Leaves that ought to get a gradient and do not, and leaves that got theirs before a pass broke off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradscope.findings.finding import Finding
+from gradscope.findings.place import at_node
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN, Leaf
+from gradscope.model.tape import Tape
+from gradscope.model.tensors import NO_TENSOR
+
+
+def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[Finding]:
+    """Leaves that want a gradient and that nothing reaches. With `inputs` only the tensors named in the call want one."""
+    if tape.failure is not None:
+        return
+    inputs = inputs or _leaves_out(graph, tape)
+    reached = {leaf.owner for leaf in graph.reached if leaf.owner}
+    for place, leaf in enumerate(graph.leaves):
+        if not leaf.requires_grad or (inputs and leaf.kind != "input" and leaf.node == UNKNOWN):
+            continue
+        if leaf.node == UNKNOWN:
+            yield _unreached(graph, leaf, owned=leaf.owner in reached)
+        elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
+            yield _undefined(graph, tape, leaf)
+
+
+def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
+    """The pass skips leaves of its own graph: the call named what to differentiate for."""
+    return any(not tape.step_of(leaf.node) for leaf in graph.reached)
+
+
+def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool) -> Finding:
+    """A warning where the call asks for the leaf, or an optimizer steps it together with others that are reached."""
+    origin = graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
+    steps = f", though {leaf.owner} steps it" if leaf.owner else ""
+    return Finding(
+        kind="missing-gradient",
+        severity="warning" if owned or leaf.kind == "input" else "info",
+        message=f"{leaf.name} gets no gradient: this call's graph does not lead to it{steps}",
+        hint=(
+            "either the forward did not use it, or the graph was cut on the way: detach(), .data, .item(), numpy, "
+            "a new tensor made from values, no_grad"
+        ),
+        file=origin.file if origin else "",
+        line=origin.line if origin else 0,
+        leaf=leaf.name,
+    )
+
+
+def _undefined(graph: BackwardGraph, tape: Tape, leaf: Leaf) -> Finding:
+    contributions = tape.to(leaf.node, leaf.input_nr)
+    senders = sorted({graph.op(one.source) for one in contributions if one.source != UNKNOWN})
+    message = f"{leaf.name} is in the graph, but each of its {len(contributions)} contributions is undefined (None)"
+    hint = f"{', '.join(senders)} sent no gradient for it: its derivative is undefined, or its backward returned None"
+    severity = "warning" if leaf.owner or leaf.kind != "parameter" else "info"
+    return at_node(graph, leaf.node, "missing-gradient", severity, message, hint if senders else "", leaf=leaf.name)
+
+
+def partial(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """Leaves that were reached before the pass failed."""
+    if tape.failure is None:
+        return
+    for place, leaf in enumerate(graph.reached):
+        if tape.step_of(leaf.node) and tape.leaf_total(place) != NO_TENSOR:
+            message = f"{leaf.name} got its gradient before the pass failed with {tape.failure.type}; other leaves did not"
+            hint = "a call that fails leaves these gradients in .grad: clear them before the next backward"
+            yield at_node(graph, leaf.node, "partial-gradients", "warning", message, hint, leaf=leaf.name)

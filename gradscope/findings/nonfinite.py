@@ -1,0 +1,114 @@
+"""Where NaN and infinity come from: the first place in engine order where finite gradients become non-finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gradscope.findings.finding import Finding
+from gradscope.findings.place import at_node, name
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.tape import Tape
+from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
+
+KIND = "nonfinite-origin"
+
+
+def nonfinite(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """A non-finite seed, and the first step that makes a non-finite gradient out of finite ones."""
+    bad = _nonfinite_tensors(tape)
+    if not bad:
+        return
+    yield from _seeds(graph, tape, bad)
+    for step in _suspects(tape, bad):
+        node = tape.node_at(step)
+        arrived = [tensor for _, tensor in tape.arrivals(node) if tensor != NO_TENSOR]
+        if any(tensor in bad for tensor in arrived):
+            if (found := _in_the_sum(graph, tape, node, bad)) is not None:
+                yield found
+                return
+            continue
+        sent = next((one for one in tape.sent_by(step) if one.tensor in bad), None)
+        if sent is not None:
+            yield _origin(graph, tape, node, sent.tensor, graph.target[sent.edge])
+            return
+
+
+def _nonfinite_tensors(tape: Tape) -> set[int]:
+    table = tape.tensors
+    counts = zip(table.nan, table.inf, table.known, strict=True)
+    return {tensor for tensor, (nan, inf, known) in enumerate(counts) if (nan or inf) and known & KNOWN_COUNTS}
+
+
+def _suspects(tape: Tape, bad: set[int]) -> list[int]:
+    """Steps at which something non-finite arrives or is sent, in engine order."""
+    steps = {step for step, tensor in zip(tape.arrival_step, tape.arrival_tensor, strict=True) if tensor in bad}
+    steps |= {step for step, tensor in zip(tape.contribution_step, tape.contribution_tensor, strict=True) if tensor in bad}
+    return sorted(steps - {0})
+
+
+def _seeds(graph: BackwardGraph, tape: Tape, bad: set[int]) -> Iterator[Finding]:
+    for seed in tape.seeds:
+        if seed.tensor in bad:
+            node, _ = tape.seed_slot(seed.root)
+            index, value = first_bad(tape, seed.tensor)
+            message = f"the seed of {graph.roots[seed.root].name} holds {_word(tape, seed.tensor)}"
+            hint = "give a finite gradient= : every gradient of this pass is a multiple of it"
+            yield at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
+
+
+def _origin(graph: BackwardGraph, tape: Tape, node: int, tensor: int, target: int) -> Finding:
+    index, value = first_bad(tape, tensor)
+    where = f" at {list(index)}" if index else ""
+    message = (
+        f"{name(graph, node)} makes {_word(tape, tensor)}{where} out of a finite gradient, and sends it to {name(graph, target)}"
+    )
+    hint = (
+        "its derivative is infinite or undefined at the value it had in the forward; keep the input away from there "
+        "(clamp, eps) before the call: a where() after it does not help, since 0 times infinity is NaN"
+    )
+    return at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
+
+
+def _in_the_sum(graph: BackwardGraph, tape: Tape, node: int, bad: set[int]) -> Finding | None:
+    """Something non-finite arrives although every contribution is finite: the sum overflowed, or a hook did it."""
+    for input_nr, tensor in tape.arrivals(node):
+        contributions = tape.to(node, input_nr)
+        if tensor not in bad or any(one.tensor in bad for one in contributions):
+            continue
+        hooked = tape.step_of(node) in tape.columns.hook_changed
+        made = "a hook makes" if hooked else f"the sum of {len(contributions)} finite contributions is"
+        index, value = first_bad(tape, tensor)
+        message = f"{made} {_word(tape, tensor)} in what arrives at {name(graph, node)}"
+        hint = "look at the hook" if hooked else "the sum overflows its dtype: scale the loss down, or accumulate in float32"
+        return at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
+    return None
+
+
+def _word(tape: Tape, tensor: int) -> str:
+    """`NaN`, `inf`, `NaN in 3 of 8 elements`."""
+    table = tape.tensors
+    count, word = (table.nan[tensor], "NaN") if table.nan[tensor] else (table.inf[tensor], "inf")
+    numel = table.numel(tensor)
+    return word if numel == 1 else f"{word} in {count} of {numel} elements"
+
+
+def first_bad(tape: Tape, tensor: int) -> tuple[tuple[int, ...] | None, float | None]:
+    """Index and value of the first NaN, else of the first infinity; (None, NaN or inf) when the values were not recorded."""
+    table = tape.tensors
+    has_nan = table.nan[tensor] > 0
+    values = table.values(tensor)
+    if values is None:
+        return None, math.nan if has_nan else math.inf
+    for place, value in enumerate(values):
+        if isinstance(value, float) and (math.isnan(value) if has_nan else math.isinf(value)):
+            return _unravel(place, table.shape(tensor)), value
+    return None, None
+
+
+def _unravel(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index: list[int] = []
+    for extent in reversed(shape):
+        place, within = divmod(place, extent)
+        index.append(within)
+    return tuple(reversed(index))

@@ -1,0 +1,139 @@
+"""Where a gradient becomes zero: a node that sends only zeros on, contributions that cancel, a seed of zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradscope.findings.finding import Finding
+from gradscope.findings.place import at_node, listed, name
+from gradscope.model.backward_graph import BackwardGraph, short_op
+from gradscope.model.tape import Tape
+from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
+
+KIND = "zero-gradient"
+MOST = 3
+"""So many places are told; a net that is dead throughout has one at each layer."""
+CLIPPING = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
+CLIPPED = 0.5
+"""Told when a clipping function stops the gradient of at least this share of its elements."""
+
+
+def zeros(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """What makes the whole gradient of some leaf zero, and functions that clip most of their elements."""
+    zero = _zero_tensors(tape)
+    if not zero:
+        return
+    seeds = list(_seeds(graph, tape, zero))
+    if seeds:
+        yield from seeds
+        return
+    told: set[int] = set()
+    found = 0
+    for step in _suspects(tape, zero):
+        node = tape.node_at(step)
+        message = _cancels(graph, tape, node, zero) or _stops(graph, tape, node, step, zero)
+        leaves = _starved(graph, tape, node, zero) - told if message else set()
+        if leaves:
+            told |= leaves
+            names = [graph.leaves[leaf].name for leaf in sorted(leaves)]
+            whole = f"{message}; the gradient of {listed(names)} is zero"
+            yield at_node(graph, node, KIND, "warning", whole, _hint(graph, node), leaf=names[0])
+            found += 1
+        if found == MOST:
+            break
+    yield from _clipped(graph, tape)
+
+
+def _zero_tensors(tape: Tape) -> set[int]:
+    table = tape.tensors
+    return {tensor for tensor, count in enumerate(table.zero) if count and tape.is_zero(tensor)}
+
+
+def _suspects(tape: Tape, zero: set[int]) -> list[int]:
+    """Steps that send zeros, or at which zeros arrive, in engine order."""
+    steps = {step for step, tensor in zip(tape.contribution_step, tape.contribution_tensor, strict=True) if tensor in zero}
+    steps |= {step for step, tensor in zip(tape.arrival_step, tape.arrival_tensor, strict=True) if tensor in zero}
+    return sorted(steps - {0})
+
+
+def _seeds(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Finding]:
+    given = [seed for seed in tape.seeds if seed.tensor != NO_TENSOR]
+    if not given or not all(seed.tensor in zero for seed in given):
+        return
+    for seed in given:
+        node, _ = tape.seed_slot(seed.root)
+        message = f"the seed of {graph.roots[seed.root].name} is all zero, so every gradient of this pass is"
+        hint = "give a gradient= that is not zero, in the root's dtype (an integer seed loses its fractions)"
+        yield at_node(graph, node, KIND, "warning", message, hint)
+
+
+def _stops(graph: BackwardGraph, tape: Tape, node: int, step: int, zero: set[int]) -> str:
+    """Something that is not zero arrives, and all that is sent is zero."""
+    arrived = [tensor for _, tensor in tape.arrivals(node) if tensor != NO_TENSOR]
+    sent = [tape.contribution_tensor[index] for index in tape.sent_range(step)]
+    defined = [tensor for tensor in sent if tensor != NO_TENSOR]
+    if not defined or not all(tensor in zero for tensor in defined) or not any(_nonzero(tape, tensor) for tensor in arrived):
+        return ""
+    return f"{name(graph, node)} gets a gradient and sends only zeros on"
+
+
+def _cancels(graph: BackwardGraph, tape: Tape, node: int, zero: set[int]) -> str:
+    """Contributions that are not zero meet, and zero arrives."""
+    for input_nr, tensor in tape.arrivals(node):
+        if tensor not in zero:
+            continue
+        contributions = [one for one in tape.to(node, input_nr) if one.tensor != NO_TENSOR]
+        if not any(_nonzero(tape, one.tensor) for one in contributions):
+            continue
+        if tape.step_of(node) in tape.columns.hook_changed:
+            return f"a hook makes zero of what arrives at {name(graph, node)}"
+        if len(contributions) > 1:
+            return f"the {len(contributions)} contributions to {name(graph, node)} cancel exactly"
+    return ""
+
+
+def _nonzero(tape: Tape, tensor: int) -> bool:
+    return tape.norm(tensor) > 0
+
+
+def _starved(graph: BackwardGraph, tape: Tape, node: int, zero: set[int]) -> set[int]:
+    """Leaves below the node to which nothing but zeros comes, over edges that carry zeros."""
+    seen, todo = {node}, [node]
+    while todo:
+        for index in tape.sent_range(tape.step_of(todo.pop())):
+            target = graph.target[tape.contribution_edge[index]]
+            if tape.contribution_tensor[index] in zero and target not in seen:
+                seen.add(target)
+                todo.append(target)
+    found = {leaf for one in seen for leaf in graph.leaves_at(one)}
+    return {leaf for leaf in found if tape.leaf_total(leaf) in zero}
+
+
+def _clipped(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    wanted = {place for place, op in enumerate(graph.columns.ops) if short_op(op) in CLIPPING}
+    if not wanted:
+        return
+    table = tape.tensors
+    for step, node in enumerate(tape.step_node, 1):
+        sent = tape.sent_range(step)
+        if graph.op_index(node) not in wanted or not sent:
+            continue
+        before, after = tape.arrived_by_step[step], tape.contribution_tensor[sent[0]]
+        if NO_TENSOR in (before, after) or not table.known[before] & table.known[after] & KNOWN_COUNTS:
+            continue
+        numel, stopped = table.numel(after), table.zero[after] - table.zero[before]
+        if numel == table.numel(before) and CLIPPED * numel <= stopped < numel:
+            message = f"{name(graph, node)} stops the gradient of {stopped} of {numel} elements: they lie outside its bounds"
+            hint = "outside the bounds its slope is zero, so nothing pulls these values back; use a soft bound (tanh, softplus)"
+            yield at_node(graph, node, KIND, "info", message, hint)
+
+
+def _hint(graph: BackwardGraph, node: int) -> str:
+    op = graph.short(node)
+    if op in ("Round", "Floor", "Ceil", "Sign", "Trunc"):
+        return "its derivative is zero everywhere; a straight-through estimator is x + (f(x) - x).detach()"
+    if op in ("Relu", "Threshold", "LeakyRelu", "Elu"):
+        return "every unit is on the flat side: look at the bias and the initial weights before it"
+    if op in CLIPPING:
+        return "every element lies outside the bounds, where the slope is zero"
+    return "zero is not None: the leaf is connected, but nothing comes through here"
