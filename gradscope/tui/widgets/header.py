@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.strip import Strip
 from textual.widget import Widget
@@ -23,23 +23,43 @@ class Header(Widget, can_focus=False):
         super().__init__(id=id)
         self._script = script
         self._call: tuple[str, str] = ("", "")
-        self._right, self._warns = "starting", False
+        self._status: tuple[Part, ...] = (Part("starting"),)
+        self._warns = False
 
     def show(self, view: View) -> None:
         shown = (os.path.basename(view.script) or view.script, call_texts(view), status(view), warns(view))
-        if shown != (self._script, self._call, self._right, self._warns):
-            self._script, self._call, self._right, self._warns = shown
+        if shown != (self._script, self._call, self._status, self._warns):
+            self._script, self._call, self._status, self._warns = shown
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        right = self._right + " "
+        right = self._right(width)
         room = max(0, width - len(right) - 2)
         script = fit(self._script, min(len(self._script), room))
         call = next((text for text in (*self._call, "") if len(script) + 1 + len(text) < room), "")
         line = Line().add(" ").add(script, colours.strong).add(f" {call}" if call else "", colours.muted)
         line.to(width - len(right)).add(right, colours.strong_warning if self._warns else colours.strong_accent)
         return line.strip(width).apply_style(self.rich_style)
+
+    def _right(self, width: int) -> str:
+        """The status, without its lesser parts where there is no room for them beside the script."""
+        parts = list(self._status)
+        while _joined(parts) + len(self._script) + 3 > width and any(part.lesser for part in parts):
+            parts.remove(next(part for part in parts if part.lesser))
+        return " · ".join(part.text for part in parts) + " "
+
+
+class Part(NamedTuple):
+    """A piece of the status line."""
+
+    text: str
+    lesser: bool = False
+    """goes where there is no room: never step, findings or pass"""
+
+
+def _joined(parts: list[Part]) -> int:
+    return sum(len(part.text) + 3 for part in parts)
 
 
 def call_texts(view: View) -> tuple[str, str]:
@@ -55,15 +75,15 @@ def call_texts(view: View) -> tuple[str, str]:
     return f"{name} {call.code} :{call.line}", f"{name} :{call.line}"
 
 
-def status(view: View) -> str:
-    """The right half: step, findings, pass, exactness; or what is going on instead."""
-    parts = [_state(view)]
+def status(view: View) -> tuple[Part, ...]:
+    """The right half: step, findings, pass, exactness; and what is going on."""
+    parts = [Part(_state(view), lesser=view.tape is not None)]
     if view.tape is not None:
-        parts.append(f"step {view.playhead:,}/{view.tape.steps:,}")
+        parts.append(Part(f"step {view.playhead:,}/{view.tape.steps:,}"))
     if view.busy is not None:
-        parts.append(_busy(view))
-    parts += [_findings(view), _pass(view), _exact(view)]
-    return " · ".join(part for part in parts if part)
+        parts.append(Part(_busy(view)))
+    parts += [Part(_findings(view), lesser=not view.findings), Part(_pass(view)), Part(_exact(view), lesser=True)]
+    return tuple(part for part in parts if part.text)
 
 
 def warns(view: View) -> bool:
