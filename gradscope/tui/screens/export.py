@@ -72,8 +72,8 @@ class ExportScreen(Dialog[str]):
     @on(Input.Changed)
     def _typing(self, event: Input.Changed) -> None:
         event.stop()
-        if event.value.strip() != self._asked:
-            self._asked = ""
+        if event.value != self._path:
+            self._path, self._asked = event.value, ""
             self._say("", TEXT)
 
     def action_complete(self) -> None:
