@@ -187,7 +187,7 @@ class Browsing(Run):
         self._at, self.playing, self.notice = at, False, ""
 
     def _break_steps(self, walk: Walk) -> list[int]:
-        """The steps of the pass shown that meet a breakpoint, ascending; the same list until a breakpoint or a finding is added."""
+        """The steps of the pass shown that meet a breakpoint, ascending; kept until a breakpoint or a finding is added."""
         tape, texts, findings = self._met_for
         if tape is not walk.tape or texts != self._breaks or findings is not self.findings:
             self._met_for = (walk.tape, list(self._breaks), self.findings)

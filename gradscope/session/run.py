@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from gradscope.errors import GradscopeError
 from gradscope.findings import diagnose
-from gradscope.findings.finding import SEVERITIES, Finding
+from gradscope.findings.diagnosis import worst_first
+from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
@@ -180,7 +181,7 @@ class Run:
             self.state, self.notice = State.STOPPED, ""
         self._busy = Busy("recording the backward pass") if report.reason in ("call", "breakpoint") else None
         stop = Stop(call, report.reason, report.detail)
-        stop.findings = worst_first(report.findings)
+        stop.findings = merged(report.findings)
         if len(self._visits) == self.stops_kept:
             del self._visits[0]
         self._visits.append(Visit(stop))
@@ -199,11 +200,11 @@ class Run:
         visit.texts[tape.number] = visit.asked.pop(report.request, given if tape.edited else [""] * len(tape.seeds))
         found = list(report.findings)
         if first:
-            found += diagnose(stop.graph, tape)
+            found += diagnose(stop.graph, tape, inputs=stop.call.has_inputs)
             self._begin_walk(visit, tape)
         else:
             self._show_tape(visit, tape)
-        stop.findings = worst_first([*stop.findings, *found], call=stop.call.number)
+        stop.findings = merged([*stop.findings, *found], call=stop.call.number)
 
     def _begin_walk(self, visit: Visit, tape: Tape) -> None:
         """Stand at the start, or where the person stood in the stop before."""
@@ -225,7 +226,7 @@ class Run:
         error = GradscopeError(report.what, report.why, report.hint)
         if report.findings and self._visits:
             stop = self._visits[-1].stop
-            stop.findings = worst_first([*stop.findings, *report.findings], call=stop.call.number)
+            stop.findings = merged([*stop.findings, *report.findings], call=stop.call.number)
         if report.request == 0 and self._visits:
             self._visits[-1].stop.refusal = str(error)
         elif not self._asking.refused(report.request, error):
@@ -244,9 +245,9 @@ class Run:
         for finding in findings:
             stop = next((v.stop for v in self._visits if finding.call and v.stop.call.number == finding.call), None)
             if stop is not None:
-                stop.findings = worst_first([*stop.findings, finding])
+                stop.findings = merged([*stop.findings, finding])
             else:
-                self._outside = worst_first([*self._outside, finding])
+                self._outside = merged([*self._outside, finding])
 
     def _died(self, report: m.Died) -> None:
         message = f"{report.type}: {report.message}" if report.message else report.type
@@ -281,7 +282,7 @@ class Run:
         here = self._here
         of_stop = here.stop.findings if here else None
         if self._sorted[0] is not of_stop or self._sorted[1] is not self._outside:
-            self._sorted = (of_stop, self._outside, tuple(worst_first([*(of_stop or ()), *self._outside])))
+            self._sorted = (of_stop, self._outside, tuple(merged([*(of_stop or ()), *self._outside])))
         return self._sorted[2]
 
     def view(self) -> View:
@@ -344,11 +345,11 @@ class Run:
         self.notice = ": ".join(part for part in (error.what, error.why) if part)
 
 
-def worst_first(findings: Sequence[Finding], call: int | None = None) -> list[Finding]:
-    """Sorted by severity, without repeats, otherwise in the order found; those without a call get `call`."""
+def merged(findings: Iterable[Finding], call: int | None = None) -> list[Finding]:
+    """Worst first, without repeats, otherwise in the order found; those without a call get `call`."""
     if call is not None:
-        findings = [f if f.call else replace(f, call=call) for f in findings]
-    return sorted(dict.fromkeys(findings), key=lambda finding: SEVERITIES.index(finding.severity))
+        findings = (finding if finding.call else replace(finding, call=call) for finding in findings)
+    return worst_first(dict.fromkeys(findings))
 
 
 def _signal_name(number: int) -> str:

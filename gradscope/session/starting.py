@@ -44,9 +44,10 @@ def command(options: Options) -> list[str]:
 
 
 def configure(options: Options) -> Configure:
-    """What the debuggee is told."""
+    """What the debuggee is told. Without a screen nothing stops; recording begins at the call that `--stop-at` names."""
+    at_once = options.headless and options.stop_at == "first"
     return Configure(
-        stop_at=options.stop_at,
+        stop_at="never" if at_once else options.stop_at,
         breaks=list(options.breaks),
         gradient=options.gradient,
         record=options.calls if options.headless else 0,
