@@ -23,7 +23,7 @@ from gradscope.tui.glyphs import CURSOR, FOLDED, NOTHING, PLAYHEAD, UNFOLDED
 from gradscope.tui.messages import FoldToggled, RowOpened, RowSelected
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.bars import Scale
-from gradscope.tui.widgets.line import Line, cells
+from gradscope.tui.widgets.line import Line, cells, fit
 from gradscope.tui.widgets.tape_columns import GUTTER, NORM, Columns, Content
 from gradscope.tui.widgets.virtual_list import VirtualList
 
@@ -210,7 +210,7 @@ class TapeList(VirtualList):
         room = columns.node - len(indent) - (cells(aside) + 1 if aside else 0)
         if cells(label) > room:
             aside, room = "", columns.node - len(indent)
-        line.add(indent).left(label, room, style)
+        line.add(indent).left(_shortened(label, room), room, style)
         if aside:
             line.add(" ").add(aside, colours.muted)
         line.add(" ")
@@ -410,6 +410,14 @@ class _Row:
     @property
     def rail_style(self) -> Style:
         return colours.muted if self.pending or self._kind == rows.SEED else colours.accent
+
+
+def _shortened(label: str, room: int) -> str:
+    """A label that is too long keeps its number of leaves: `c_proj Lin… +2`."""
+    head, plus, count = label.rpartition(" +")
+    if cells(label) <= room or not plus or not count.isdecimal() or room < 8:
+        return label
+    return f"{fit(head, room - len(count) - 2)} +{count}"
 
 
 def _seed_text(tape: Tape) -> str:
