@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
@@ -49,6 +49,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self._last)
+
+    @property
+    def groups(self) -> Collection[int]:
+        """Rows that stand for groups: closed ones and headings."""
+        return self._groups.keys()
 
     def kind(self, row: int) -> str:
         """SEED, STEP, MODULE, CALL (what one call of the forward made), REPEATED, ROUND (of a loop), or LEAVES."""
