@@ -18,6 +18,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import Foreign, find_foreign
+from gradscope.debuggee.saved_state import Living
 from gradscope.debuggee.summaries import Kind
 from gradscope.model.columns import UNKNOWN
 
@@ -94,6 +95,11 @@ class Captured:
         return self.first_slot[node] + input_nr
 
     @cached_property
+    def living(self) -> Living:
+        """The modules, leaves, optimizers and generators there are: the script stands still while this lives."""
+        return Living.find()
+
+    @cached_property
     def plan(self) -> Plan:
         """What the passes over this graph have in common."""
         return Plan.of(self)
@@ -109,6 +115,7 @@ class Captured:
         for leaf in self.leaves:
             leaf.variable = None
         self.foreign.release()
+        self.__dict__.pop("living", None)
 
 
 @dataclass(slots=True)

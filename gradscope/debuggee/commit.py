@@ -133,7 +133,7 @@ class Recorded:
         self._accumulates = accumulates
         self._create_graph = create_graph
         self._number, self._edited = number, edited
-        self._recording = Recording(captured, committed=True)
+        self._recording = Recording(captured, committed=True, accumulates=accumulates)
         self._error: BaseException | None = None
         self._before: list[torch.Tensor | None] = []
         self._writers: list[bool] = []
@@ -180,6 +180,7 @@ class Recorded:
                 for place, (seed, tensor) in enumerate(zip(self._given, seeds, strict=False))
                 if tensor is not None
             ]
+            self._own(builder)
             tape = builder.columns(kept, before_numbers, after_numbers)
         tape.number, tape.edited, tape.kind = self._number, self._edited, "committed"
         judge(tape, recording, builder, self._error)
@@ -189,6 +190,19 @@ class Recorded:
         tape.seconds = time.perf_counter() - self._started
         recording.release()
         return tape, Held(builder.tensors)
+
+    def _own(self, builder: TapeBuilder) -> None:
+        """What the script has in hand too is copied, as it may change it later; no second-order graph is kept alive."""
+        targets = {leaf.node for leaf in self._captured.leaves if leaf.target}
+        shared: set[int] = set()
+        for edge, number in zip(builder.contribution_edge, builder.contribution_tensor, strict=True):
+            if edge < 0 or (not self._accumulates and self._captured.edge_target[edge] in targets):
+                shared.add(number)
+        for number, tensor in enumerate(builder.tensors):
+            if number in shared:
+                builder.tensors[number] = tensor.detach().clone()
+            elif tensor.requires_grad:
+                builder.tensors[number] = tensor.detach()
 
     def _leaf_gradients(self, builder: TapeBuilder) -> tuple[list[int], list[int], list[int]]:
         before: list[int] = []

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import tensor_hooks
-from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.capture import Captured, CapturedLeaf
 from gradscope.debuggee.exactness import same_bits
 from gradscope.model.columns import UNKNOWN
 
@@ -37,13 +37,17 @@ class Recording:
 
     Args:
         captured: the graph that runs.
-        committed: True round the script's own call, where AccumulateGrad runs and nothing may be cancelled.
+        committed: True round the script's own call, where nothing may be cancelled.
+        accumulates: AccumulateGrad runs in this pass.
         poll: looks at the socket.
     """
 
-    def __init__(self, captured: Captured, *, committed: bool = False, poll: Poll | None = None) -> None:
+    def __init__(
+        self, captured: Captured, *, committed: bool = False, accumulates: bool = False, poll: Poll | None = None
+    ) -> None:
         self.captured = captured
         self.committed = committed
+        self.accumulates = accumulates
         self.poll = poll
         self.log: list[tuple[int, Gradients, Gradients]] = []
         """(node, what it sent, what it was handed), in engine order"""
@@ -95,18 +99,24 @@ class Recording:
             if guarded and number in captured.foreign.why:
                 keep(node.register_prehook(partial(self._prehook, number)))
             keep(node.register_hook(partial(hook, number)))
-        if self.committed:
+        if self.accumulates:
             for number in leaves:
                 keep(captured.nodes[number].register_prehook(partial(self._leaf_prehook, number)))
+        elif guarded or self.committed:
+            self._register_on(list(map(captured.leaves.__getitem__, captured.targets())), self._leaf_total)
         else:
-            self._register_on_tied_leaves()
+            self._register_on(captured.plan.tied, self._leaf_order)
 
-    def _register_on_tied_leaves(self) -> None:
-        """Where one node completes several leaves, only a tensor hook tells which of them the engine takes first."""
-        for leaf in self.captured.plan.tied:
+    def _register_on(self, leaves: Sequence[CapturedLeaf], hook: Callable[[int, torch.Tensor | None], None]) -> None:
+        """Hooks on the tensors of leaves.
+
+        Where AccumulateGrad does not run they tell which of several leaves that one node completes the engine takes first. And
+        what foreign Python edits in place later shows in the engine's own results, so that totals must be copied when they come.
+        """
+        for leaf in leaves:
             variable: Any = leaf.variable
-            if variable is not None:
-                self._handles.append(variable.register_hook(partial(self._leaf_hook, leaf.node)))
+            if variable is not None and leaf.kind != "input":
+                self._handles.append(variable.register_hook(partial(hook, leaf.node)))
 
     # ------------------------------------------------------------ hooks
 
@@ -153,7 +163,10 @@ class Recording:
         except Exception as error:
             self._miss(node, error)
 
-    def _leaf_hook(self, node: int, total: torch.Tensor) -> None:
+    def _leaf_total(self, node: int, total: torch.Tensor | None) -> None:
+        self._leaf_prehook(node, (total,))
+
+    def _leaf_order(self, node: int, total: torch.Tensor | None) -> None:
         self.leaf_order.append(node)
 
     def _miss(self, node: int, error: Exception) -> None:

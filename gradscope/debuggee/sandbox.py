@@ -23,7 +23,7 @@ class Sandbox:
     """A context round one exploring pass."""
 
     def __init__(self, captured: Captured) -> None:
-        self._foreign = captured.foreign
+        self._captured, self._foreign = captured, captured.foreign
         self._leaves = [leaf.variable for leaf in captured.leaves if leaf.variable is not None]
         self.notes: list[str] = []
         """side effects that were noticed"""
@@ -37,7 +37,7 @@ class Sandbox:
         self._buffers: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._dicts: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._stream = _Stream()
-        living = Living.find() if self._foreign else None
+        living = self._captured.living if self._foreign else None
         self._generators = Generators(living.generators if living else (), python=living is not None)
         if living is not None:
             self._save(living)

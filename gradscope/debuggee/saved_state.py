@@ -12,14 +12,17 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 
+from gradscope.debuggee import frame_locals
 from gradscope.debuggee.engine import version_keeper
 from gradscope.debuggee.exactness import same_bits
 
+_SCANNED = 10_000
+"""Objects whose contents are looked at in one go."""
 _MOST_ITEMS = 100_000
 """Containers longer than that are not copied."""
 
@@ -36,7 +39,8 @@ class Living:
     @classmethod
     def find(cls) -> Living:
         found = cls([], [], [], [])
-        for thing in gc.get_objects():
+        everything = gc.get_objects()
+        for thing in everything:
             kind = type(thing)
             if issubclass(kind, torch.Tensor):
                 if thing.requires_grad and thing.is_leaf:
@@ -45,19 +49,21 @@ class Living:
                 found.modules.append(thing)
             elif issubclass(kind, torch.optim.Optimizer):
                 found.optimizers.append(thing)
-        found.generators = list(_generators())
+        found.generators = list({id(generator): generator for generator in _generators(everything)}.values())
         return found
 
 
-def _generators() -> Iterator[torch.Generator]:
-    """The person's own generators. The collector does not track them, but what holds them."""
-    seen = {id(torch.default_generator)}
-    for holder in gc.get_objects():
-        if type(holder) is dict:
-            for value in list(holder.values()):
-                if type(value) is torch.Generator and id(value) not in seen:
-                    seen.add(id(value))
-                    yield value
+def _generators(holders: list[Any]) -> Iterator[torch.Generator]:
+    """The person's own generators. The collector does not track them, but what holds them, running frames apart."""
+    for start in range(0, len(holders), _SCANNED):
+        for thing in gc.get_referents(*holders[start : start + _SCANNED]):
+            if type(thing) is torch.Generator:
+                yield thing
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield from (value for value in frame_locals.variables(frame).values() if type(value) is torch.Generator)
+            frame = frame.f_back
 
 
 class Tensors:
