@@ -47,14 +47,15 @@ def _do(command: Command) -> int:
 
 
 def _run(options: Options) -> int:
-    why = _why_headless(options)
+    why = "" if options.headless else _why_headless(options)
     if not options.headless and not why:
-        options = replace(options, script_stdin=_stdin_of_script())
         from gradscope.tui.app import run as run_screen
 
-        return run_screen(options)
-    if why and not options.headless:
+        return run_screen(replace(options, script_stdin=_redirected_stdin()))
+    if why:
         _say(f"{why}: headless")
+    if unused := _unused_headless(options):
+        _say(f"nothing stops headless: {' and '.join(unused)} left aside")
     from gradscope.export.formats import export
     from gradscope.session.headless import run as run_headless
 
@@ -71,7 +72,6 @@ def _open(command: Open) -> int:
         return 0
     if not sys.stdout.isatty():
         raise UsageError("stdout is no terminal", hint=f"write another form: gradscope open {command.file} --export FILE")
-    _stdin_of_script()
     from gradscope.tui.app import open_snapshot
 
     return open_snapshot(report, ascii=command.ascii)
@@ -113,20 +113,15 @@ def _terminal_at_hand() -> bool:
     return True
 
 
-def _stdin_of_script() -> int | None:
-    """Give our keys the terminal where stdin is redirected, and return the redirected one, which belongs to the script.
+def _redirected_stdin() -> int | None:
+    """The stdin that belongs to the script; None where it is the terminal, which the screen reads."""
+    return 0 if sys.stdin is not None and not sys.stdin.isatty() else None
 
-    The screen is drawn on stderr: where that is redirected, it becomes the terminal too.
-    """
-    redirected = [descriptor for descriptor in (0, 2) if not os.isatty(descriptor)]
-    if not redirected:
-        return None
-    stdin = os.dup(0) if 0 in redirected else None
-    terminal = os.open("/dev/tty", os.O_RDWR)
-    for descriptor in redirected:
-        os.dup2(terminal, descriptor)
-    os.close(terminal)
-    return stdin
+
+def _unused_headless(options: Options) -> list[str]:
+    """What was asked for and only the screen can do."""
+    asked = {"--stop-at": options.stop_at != "first", "--break": options.breaks, "--gradient": options.gradient}
+    return [name for name, given in asked.items() if given]
 
 
 # ---------------------------------------------------------------- words on stderr

@@ -33,7 +33,8 @@ def condition(text: str) -> str:
     try:
         parse(text)
     except ValueError as error:
-        raise UsageError(f"--break {text}: {error}") from error
+        what, _, why = str(error).partition("\n")
+        raise UsageError(f"--break: {what}", why) from error
     return text
 
 

@@ -11,10 +11,8 @@ from typing import Any
 
 import torch
 
-import gradscope
-
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_HERE = os.path.dirname(os.path.abspath(gradscope.__file__)) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch.autograd.graph import GradientEdge
 
-import gradscope
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
@@ -22,7 +21,7 @@ from gradscope.errors import GradscopeError
 from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
 
-_HERE = os.path.dirname(os.path.abspath(gradscope.__file__)) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
