@@ -10,6 +10,7 @@ from living import living
 
 from gradscope.errors import GradscopeError
 from gradscope.protocol import messages as m
+from gradscope.session.session import Session
 from gradscope.session.view import State, View
 
 TWO_OUTPUTS = """
@@ -256,3 +257,97 @@ def test_what_a_hook_prints_in_an_exploring_pass_is_marked(write):
         live.ended()
         assert live.text.splitlines() == ["in hook", "in hook", "grad [34.0, 21.0]"]
         assert not live.terminal.line(1)[0][1].marked
+
+
+def test_an_endless_training_stops_when_asked(write):
+    with living(write(LOOP.replace("range(5)", "__import__('itertools').count()")), stop_at="never") as live:
+        live.until(lambda view: view.calls > 3)
+        live.session.interrupt()
+        view = live.stopped_with_tape()
+        assert view.stop is not None
+        assert (view.stop.reason, view.stops, view.tape and view.tape.exact) == ("call", 1, "true")
+        live.session.resume()
+        live.until(lambda view: view.stop is not None and view.stop.committed is not None)
+        live.session.interrupt()
+        live.session.interrupt()
+        view = live.ended()
+        assert view.exit is not None
+        assert (view.exit.code, view.exit.message) == (130, "KeyboardInterrupt")
+
+
+def test_a_breakpoint_set_while_stopped_stops_a_later_call(write):
+    text = LOOP.replace("loss.backward()", "loss = loss.exp() if step == 3 else loss\n    loss.backward()")
+    with living(write(text)) as live:
+        live.stopped_with_tape()
+        live.session.add_break("op:Exp")
+        live.session.resume()
+        view = live.until(lambda view: view.stops == 2 and view.busy is None and view.tape is not None)
+        assert view.stop is not None
+        assert (view.stop.reason, view.stop.call.number) == ("breakpoint", 4)
+        live.session.to_step(0)
+        live.session.run_to_break_or_end(1)
+        view = live.session.view()
+        assert view.graph is not None
+        assert view.tape is not None
+        assert view.graph.op(view.tape.node_at(view.playhead)) == "ExpBackward0"
+
+
+def test_a_long_pass_is_given_up_and_the_stop_stays(write):
+    script = write("""
+        import torch, time
+
+        class Slow(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                if SLOW:
+                    time.sleep(0.01)
+                return grad
+
+        SLOW = False
+        x = y = torch.ones(3, requires_grad=True)
+        for _ in range(3000):
+            y = Slow.apply(y)
+        SLOW = __import__("sys").argv[1:] == ["slow"]
+        y.sum().backward()
+        print("grad", x.grad.tolist())
+    """)
+    with living(script, "slow") as live:
+        live.until(lambda view: view.busy is not None and view.busy.done > 0)
+        live.session.interrupt()
+        view = live.stopped()
+        assert view.stop is not None
+        assert (view.tape, view.stop.refusal.splitlines()[0]) == (None, "the pass was given up")
+        assert view.graph is not None
+        live.session.kill_script()
+        view = live.ended()
+        assert view.exit is not None
+        assert view.exit.code == 137
+
+
+def test_a_saved_stop_opens_with_its_tensors(write, tmp_path: Path):
+    from gradscope.export.formats import export
+    from gradscope.export.snapshot import read
+
+    script = write("import torch\nw = torch.ones(20, 20, requires_grad=True)\n(w * torch.arange(20.0)).sum().backward()\n")
+    path = str(tmp_path / "a.gscope")
+    with living(script) as live:
+        live.stopped_with_tape()
+        live.session.step(1)
+        missing: list[int] = []
+        live.session.collect(missing.append)
+        live.until(lambda view: bool(missing))
+        export(live.session.report(), path)
+    session = Session.from_snapshot(read(path))
+    view = session.view()
+    assert view.tape is not None
+    assert (view.state, view.stops, view.tape.steps, len(view.rows or ())) == (State.SNAPSHOT, 1, 3, 4)
+    got: list[object] = []
+    session.fetch(view.tape, view.tape.leaf_total(0), [(3, 4, 1), (0, 20, 6)], got.append)
+    (slice_,) = got
+    assert isinstance(slice_, m.TensorSlice)
+    assert slice_.values == [0.0, 6.0, 12.0, 18.0]
+    assert view.sources[str(script)][0] == "import torch"
