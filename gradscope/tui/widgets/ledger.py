@@ -14,7 +14,7 @@ from gradscope.tui.colours import MUTED
 LABEL = 12
 """Least width of the labels."""
 
-WIDEST_LABEL = 24
+WIDEST_LABEL = 26
 
 GAPS = (3, 2, 1)
 """Blanks before a column: as many as fit."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from textual.content import Content
 
 from gradscope.model import playhead
+from gradscope.model.rows import LEAVES
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui.colours import MUTED, WARNING
 from gradscope.tui.widgets.step_group import GroupPage
-from gradscope.tui.widgets.step_tab import STRONG, StepPage
+from gradscope.tui.widgets.step_tab import SLOTS_SHOWN, STRONG, StepPage
 
 WAITING = {
     "starting": "your script starts",
@@ -95,6 +96,8 @@ def _page(view: View, in_full: bool) -> StepPage | None:
     leaf = None if node < 0 else graph.leaf_at(node)
     if last <= 0:
         page.seed()
+    elif rows.kind(view.selection) == LEAVES:
+        page.several([tape.node_at(step) for step in range(first, min(last, first + SLOTS_SHOWN) + 1)], last - first + 1)
     elif node < 0:
         GroupPage(page, first, last).write()
     elif leaf is not None:

@@ -11,7 +11,7 @@ from gradscope.model.tape import Contribution
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import numbers
 from gradscope.tui.colours import MUTED, TEXT, WARNING
-from gradscope.tui.widgets.step_tab import STRONG, StepPage
+from gradscope.tui.widgets.step_tab import STRONG, StepPage, shorter
 
 LOOKED_AT = 20_000
 """steps of a group that are searched for edges to the outside"""
@@ -74,7 +74,7 @@ class GroupPage:
         came = [self.tape.norm(self.tape.arrived(*slot)) for slot in self.arrivals()]
         inner = [one for one in sent if self.leaf(one) is None]
         for place, one in enumerate([*inner, *(one for one in sent if self.leaf(one) is not None)][:SHOWN]):
-            label = Content.assemble(("sends    " if not place else " " * 9, STRONG), *self.page.target(one.edge))
+            label = Content.assemble(("sends    " if not place else " " * 9, STRONG), *self.target(one))
             self.page.tensor(label, one.tensor, self.note(one, came))
         if len(sent) > SHOWN:
             self.page.ledger.line((f"… {len(sent) - SHOWN} more", MUTED))
@@ -102,6 +102,12 @@ class GroupPage:
             return Content()
         ratio = norm / came[0]
         return Content.styled(numbers.gain(ratio), WARNING if ratio != ratio else MUTED)
+
+    def target(self, one: Contribution) -> list[tuple[str, str]]:
+        """The module that goes on, where one does; else as for a single node."""
+        origin = self.graph.origin(self.graph.target[one.edge]) if self.leaf(one) is None else None
+        name = "" if origin is None else shorter(origin.module)
+        return [("→ ", MUTED), (name, TEXT)] if name else self.page.target(one.edge)
 
     def leaf(self, one: Contribution) -> int | None:
         return self.graph.leaf_at(self.graph.target[one.edge])

@@ -10,12 +10,12 @@ import math
 
 from textual.content import Content
 
-from gradscope.model import playhead
+from gradscope.model import compare, playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.playhead import Slot
 from gradscope.model.tape import Contribution, Tape
-from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR, Value
+from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, LEAF, MUTED, SEED, TEXT, WARNING
@@ -27,6 +27,9 @@ SLOTS_SHOWN = 6
 """gradient slots of one node: an unbind has thousands"""
 
 TARGETS_SHOWN = 8
+
+TARGET = 15
+"""characters of a leaf's name among what is sent"""
 
 DONE_SHOWN, PENDING_SHOWN = 5, 3
 """contributions around the playhead: a tied weight has thousands"""
@@ -72,6 +75,16 @@ class StepPage:
         if leaf.aliases:
             self.ledger.line((f"also {', '.join(leaf.aliases)}", MUTED))
 
+    def several(self, nodes: list[int], count: int) -> None:
+        """Leaves that share a row."""
+        for place, node in enumerate(nodes[:SLOTS_SHOWN]):
+            if place:
+                self.ledger.line()
+            for leaf in self.graph.leaves_at(node):
+                self.gathering(node, self.graph.leaves[leaf].input_nr)
+        if count > SLOTS_SHOWN:
+            self.ledger.line((f"… {count - SLOTS_SHOWN} more leaves", MUTED))
+
     def node(self, node: int) -> None:
         """Any other node: arrives × local = sends, then each target."""
         state = playhead.state(self.graph, self.tape, self.view.playhead, node)
@@ -95,7 +108,7 @@ class StepPage:
         arrivals = self.tape.arrivals(node)
         name = self.graph.gradient_name(node)
         for input_nr, tensor in arrivals[:SLOTS_SHOWN]:
-            what = name if len(arrivals) == 1 else f"slot {input_nr}"
+            what = f"slot {input_nr}" if len(arrivals) > 1 else name if self.written_out(tensor) else ""
             came = playhead.slot(self.graph, self.tape, self.view.playhead, node, input_nr)
             self.tensor(Content.assemble(("arrives", STRONG), "  ", (what, MUTED)), tensor, self.origin(came), counts=True)
             if len(came.done) > 1:
@@ -123,13 +136,15 @@ class StepPage:
         came = math.hypot(*(self.tape.norm(t) for _, t in self.tape.arrivals(self.tape.node_at(step)) if t != NO_TENSOR))
         for place, one in enumerate(sent[:TARGETS_SHOWN]):
             local = self.graph.local(one.edge)
-            if local is not None and self.in_full:
+            if local is not None and not self.written_out(one.tensor):
+                local = None
+            if local is not None:
                 role = self.graph.role(one.edge) if len(sent) > 1 else ""
                 self.ledger.row(
                     Content.assemble(("× local", STRONG), (f" {role}", MUTED)), local.values, Content.styled(local.text, MUTED)
                 )
-            head = ("= sends", STRONG) if local is not None and self.in_full else ("sends", STRONG)
-            if place and (local is None or not self.in_full):
+            head = ("= sends", STRONG) if local is not None else ("sends", STRONG)
+            if place and local is None:
                 head = ("", "")
             label = Content.assemble(head).pad_right(9 - len(head[0])) + Content.assemble(*self.target(one.edge))
             self.tensor(label, one.tensor, self.change(one, came))
@@ -142,7 +157,7 @@ class StepPage:
         node = self.graph.target[edge]
         leaf = self.graph.leaf_at(node)
         if leaf is not None:
-            return [("→ ", LEAF), (self.graph.leaves[leaf].name, LEAF)]
+            return [("→ ", LEAF), (shorter(self.graph.leaves[leaf].name), LEAF)]
         return [("→ ", MUTED), (self.tensor_name(node) or self.graph.short(node), TEXT)]
 
     def change(self, one: Contribution, came: float) -> Content:
@@ -154,9 +169,7 @@ class StepPage:
         norm = self.tape.norm(one.tensor)
         if not came or math.isnan(norm) or math.isnan(came):
             return Content.styled("" if came else "‖arrived‖ is 0", MUTED)
-        return Content.styled(
-            numbers.gain(norm / came) + (" in norm" if self.in_full and self.tape.tensors.values(one.tensor) else ""), MUTED
-        )
+        return Content.styled(numbers.gain(norm / came) + (" in norm" if self.written_out(one.tensor) else ""), MUTED)
 
     # ------------------------------------------------------------ targets
 
@@ -192,7 +205,8 @@ class StepPage:
             return
         self.contributions(slot)
         if slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
-            self.tensor(Content.styled("= total" if slot.complete else "= so far", STRONG), slot.so_far, style=STRONG)
+            label = Content.styled("= total" if slot.complete else "= so far", STRONG)
+            self.tensor(label, slot.so_far, self.delta_so_far(slot), style=STRONG)
         if leaf is not None and slot.complete:
             self.grad_after(leaf, slot)
 
@@ -247,13 +261,17 @@ class StepPage:
             return
         values = self.tape.tensors.values(tensor)
         self.cut |= not values
-        if self.in_full and values:
+        if values and self.written_out(tensor):
             self.heading(self.tape.tensors.shape(tensor))
             self.ledger.row(label, values, note, style=style)
         elif counts:
             self.summary(label, tensor, note)
         else:
             self.ledger.row(label, text=f"‖·‖ {numbers.norm(self.tape.summary(tensor).norm)}", note=note, style=style)
+
+    def written_out(self, tensor: int) -> bool:
+        """Whether the elements themselves stand on the page."""
+        return self.in_full and tensor != NO_TENSOR and bool(self.tape.tensors.values(tensor))
 
     def heading(self, shape: tuple[int, ...]) -> None:
         if shape != self._headed:
@@ -268,13 +286,11 @@ class StepPage:
             f"{summary.dtype} {numbers.shape(summary.shape)}  ‖·‖ {numbers.norm(summary.norm)}",
             *((("  ", MUTED), (f"max {numbers.norm(summary.max)}", TEXT)) if summary.max is not None else ()),
         )
-        counts = (
-            [] if summary.min is None else [(f"min {numbers.norm(summary.min)}   mean {numbers.norm(summary.mean)}   ", MUTED)]
-        )
+        counts = [] if summary.min is None else [(f"min {numbers.norm(summary.min)}  mean {numbers.norm(summary.mean)}", MUTED)]
         for name, count in (("0", summary.zero), ("NaN", summary.nan), ("inf", summary.inf)):
             loud = (bool(count) and name != "0") or (name == "0" and count == summary.numel and summary.numel > 0)
-            counts.append((f"{name}: {'?' if count is None else count}   ", WARNING if loud else MUTED))
-        self.ledger.line("  ", *counts)
+            counts.append((f"{name}: {'?' if count is None else count}", WARNING if loud else MUTED))
+        self.ledger.line("  ", Content("  ").join(Content.styled(*count) for count in counts))
         if summary.note:
             self.ledger.line((f"  {summary.note}", MUTED))
         if note and str(note):
@@ -284,25 +300,27 @@ class StepPage:
 
     def delta_arrived(self, came: Slot) -> Content | None:
         against = self.view.against
-        if against is None:
-            return None
-        return self.delta(against.arrived(came.node, came.input_nr), self.tape.arrived(came.node, came.input_nr))
+        return self.delta(compare.arrived(self.tape, against, came.node, came.input_nr)) if against is not None else None
 
     def delta_sent(self, one: Contribution) -> Content | None:
-        other = self.view.against.contribution_of_edge(one.edge) if self.view.against else None
-        return self.delta(other.tensor, one.tensor) if other else None
-
-    def delta(self, before: int, now: int) -> Content | None:
-        """`Δ 0 -9.0000` against the first pass: element by element where they are written out, else of the norms."""
         against = self.view.against
-        if against is None or NO_TENSOR in (before, now):
+        return self.delta(compare.edge(self.tape, against, one.edge)) if against is not None else None
+
+    def delta_so_far(self, slot: Slot) -> Content | str:
+        """Of the running sum; the other pass at the same step."""
+        against = self.view.against
+        if against is None or against.columns.step_node != self.tape.columns.step_node:
+            return ""
+        before = playhead.sum_so_far(against, self.view.playhead, slot.node, slot.input_nr)
+        return self.delta(compare.tensors(self.tape, slot.so_far, against, before)) or ""
+
+    def delta(self, delta: compare.Delta) -> Content | None:
+        """`Δ 0 -9.0000` against the first pass: element by element where they are written out, else of the norms."""
+        if self.in_full and delta.values is not None:
+            return Content.assemble(("Δ ", MUTED), (" ".join(map(numbers.fixed, delta.values)), WARNING))
+        if math.isnan(delta.change):
             return None
-        if self.in_full:
-            differences = difference(against.tensors.values(before), self.tape.tensors.values(now))
-            if differences is not None:
-                return Content.assemble(("Δ ", MUTED), (" ".join(numbers.fixed(value) for value in differences), WARNING))
-        change = self.tape.norm(now) - against.norm(before)
-        return Content.assemble(("Δ‖·‖ ", MUTED), (numbers.norm(change), WARNING))
+        return Content.assemble(("Δ‖·‖ ", MUTED), (numbers.norm(delta.change), WARNING))
 
     # ------------------------------------------------------------ words
 
@@ -363,8 +381,8 @@ class StepPage:
             self.ledger.line((note, MUTED))
 
 
-def difference(before: tuple[Value, ...] | None, now: tuple[Value, ...] | None) -> list[Value] | None:
-    """`now` - `before`, element by element; None unless both are known."""
-    if before is None or now is None or len(before) != len(now):
-        return None
-    return [b - a for a, b in zip(before, now, strict=True)]
+def shorter(name: str) -> str:
+    """The end of a dotted name, as much as fits behind `sends → `: `c_proj.weight`."""
+    while len(name) > TARGET and "." in name:
+        name = name.split(".", 1)[1]
+    return name

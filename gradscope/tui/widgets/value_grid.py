@@ -212,15 +212,14 @@ class ValueGrid(Widget, can_focus=True):
     # ------------------------------------------------------------ drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
         if y == 0:
-            return self._heading().crop_extend(0, width, None)
+            return self._strip(self._heading())
         if self.problem:
-            return Strip([Segment(f"  {self.problem}" if y == 2 else "", colours.warning)]).crop_extend(0, width, None)
+            return self._strip([Segment(f"  {self.problem}" if y == 2 else "", colours.warning)])
         row = self._top + y - 1
         if row >= self._rows or self._tiles.selection.is_empty:
             text = "  no elements" if y == 1 and self._tiles.selection.is_empty else ""
-            return Strip([Segment(text, colours.muted)]).crop_extend(0, width, None)
+            return self._strip([Segment(text, colours.muted)])
         segments = [Segment(self._row_name(row).rjust(self._label - 1) + " ", colours.muted)]
         for column in range(self._left, self._left + self._seen_columns):
             if not self._exists(row, column):
@@ -230,7 +229,10 @@ class ValueGrid(Widget, can_focus=True):
             if (row, column) == self.cursor:
                 style += Style(reverse=True)
             segments.append(Segment(self._text(value), style))
-        return Strip(segments).crop_extend(0, width, None)
+        return self._strip(segments)
+
+    def _strip(self, segments: list[Segment]) -> Strip:
+        return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     def _ask(self) -> None:
         """Ask for what is in sight and not here; straight from the app, whoever made the grid move."""
@@ -245,13 +247,13 @@ class ValueGrid(Widget, can_focus=True):
         for index in list(self._tiles.missing(rows, columns)):
             self.app.post_message(FetchWanted(self.tensor, index, self))
 
-    def _heading(self) -> Strip:
+    def _heading(self) -> list[Segment]:
         names = (self._column_name(column) for column in range(self._left, self._left + self._seen_columns))
         if self.mode == MAP:
             text = "".join(name.ljust(10) if not place % 5 else "" for place, name in enumerate(names))
-            return Strip([Segment(" " * (self._label + 1) + text, colours.muted)])
+            return [Segment(" " * (self._label + 1) + text, colours.muted)]
         text = "".join(name.rjust(self._cell) for name in names)
-        return Strip([Segment(" " * self._label + text, colours.muted), Segment(f"   {self.factor}", colours.text)])
+        return [Segment(" " * self._label + text, colours.muted), Segment(f"   {self.factor}", colours.text)]
 
     def _column_name(self, column: int) -> str:
         if self._wraps:
