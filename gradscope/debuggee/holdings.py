@@ -36,6 +36,7 @@ class Holdings:
         self._owned: dict[int, list[tuple[int, str]]] = {}
         """tensor -> (module, attribute) pairs"""
         self._paths: dict[int, list[tuple[int, str]]] = {}
+        self._trained_roots = -1
         self._seen: set[int] = set()
         self._keep: list[Any] = []
         self._left = _MOST
@@ -48,6 +49,7 @@ class Holdings:
             self._take_module(module)
             self._drain()
             self._paths.clear()
+            self._trained_roots = -1
 
     def in_modules(self, tensor: Any) -> bool:
         """Whether some known module holds the tensor."""
@@ -75,16 +77,13 @@ class Holdings:
                     long.append(f"{type(self._modules[root]).__name__}.{name}")
         return short, long
 
-    def root_of(self, tensor: Any) -> int | None:
-        """The root-most module that holds the tensor, by id."""
-        for module, _ in self._owned.get(id(tensor), ()):
-            for root, _ in self._module_paths(module):
-                return root
-        return None
-
-    def root_module(self, module: Any) -> int:
-        """The root-most module that holds the module (itself for a root), by id."""
-        return self._module_paths(id(module))[0][0]
+    def trained_roots(self) -> int:
+        """How many root modules hold tensors that require grad."""
+        if self._trained_roots < 0:
+            with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
+                trained = [owners for number, owners in self._owned.items() if self._tensors[number].requires_grad]
+            self._trained_roots = len({self._module_paths(module)[0][0] for owners in trained for module, _ in owners})
+        return self._trained_roots
 
     def knows(self, module: Any) -> bool:
         return id(module) in self._modules
@@ -95,7 +94,7 @@ class Holdings:
         variable = self._module_variables.get(root, "self")
         if variable == "self":
             variable = type(self._modules.get(root, module)).__name__
-        if path and not with_root:
+        if path and not path[0].isdigit() and not with_root:
             return path
         return f"{variable}.{path}" if path else variable
 

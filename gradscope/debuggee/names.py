@@ -1,8 +1,9 @@
 """Names that a person would give to tensors and modules: `fc1.weight`, `x`, `params['w']`, `loss`.
 
-Parameters are named by their path from the root-most module that holds them. Where the leaves of one call live in several root
-modules (a GAN's two nets), the variable that holds the module comes first: `G.fc.weight`. The other form is an alias. Everything
-else is named by the variable that holds it, in the innermost frame that has one.
+Parameters are named by their path from the root-most module that holds them: `fc1.weight`. The variable of that module comes
+first where the path alone says too little: `net.weight` of a lone layer, `net.0.weight` of an nn.Sequential, `G.fc.weight` when
+the script trains several nets. The other form is an alias. Everything else is named by the variable that holds it, in the
+innermost frame that has one.
 """
 
 from __future__ import annotations
@@ -35,10 +36,8 @@ class Names:
     def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = ()) -> None:
         """Search the frames from this one upward, and below modules known from elsewhere."""
         self._holdings = Holdings(person_code.frames(frame))
-        called = list(modules)
-        for module in called:
+        for module in modules:
             self._holdings.add_module(module)
-        self._several = len({self._holdings.root_module(module) for module in called}) > 1
         self._optimizers = optimizers.all_of_them(sys.modules["torch"])
         self._searched_everywhere = False
 
@@ -47,7 +46,7 @@ class Names:
         found = self._holdings
         if any(_is_parameter(tensor) and not found.in_modules(tensor) for tensor in tensors):
             self._search_everywhere()
-        several = len({found.root_of(t) for t in tensors} - {None}) > 1
+        several = found.trained_roots() > 1
         owners = self._owners()
         return [
             self._leaf(tensor, number, several, owners) if tensor is not None else LeafName(f"leaf {number}", (), "tensor", "")
@@ -56,16 +55,17 @@ class Names:
 
     def unreached(self, reached: Sequence[Any]) -> list[tuple[Any, LeafName]]:
         """Tensors that could get a gradient and are not among the leaves: parameters of modules in view and of optimizers."""
+        known = [*self._holdings.parameters()]
+        for optimizer in self._optimizers:
+            known += [tensor for _, tensor in optimizers.parameters(optimizer)]
         seen = {id(tensor) for tensor in reached}
         missing = []
-        for tensor in [
-            *self._holdings.parameters(),
-            *(t for optimizer in self._optimizers for _, t in optimizers.parameters(optimizer)),
-        ]:
-            if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
-                seen.add(id(tensor))
-                missing.append(tensor)
-        return list(zip(missing, self.leaves([*reached, *missing])[len(reached) :], strict=True)) if missing else []
+        with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
+            for tensor in known:
+                if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
+                    seen.add(id(tensor))
+                    missing.append(tensor)
+        return list(zip(missing, self.leaves(missing), strict=True))
 
     def tensor(self, tensor: Any) -> str:
         """The variable that holds this very tensor, or an empty string."""
@@ -76,7 +76,7 @@ class Names:
         """Path of a module from the root-most one that holds it; for a root the variable, else the class name."""
         if not self._holdings.knows(module):
             self._search_everywhere()
-        return self._holdings.module_path(module, self._several)
+        return self._holdings.module_path(module, self._holdings.trained_roots() > 1)
 
     def _search_everywhere(self) -> None:
         if not self._searched_everywhere:
@@ -86,7 +86,7 @@ class Names:
 
     def _leaf(self, tensor: Any, number: int, several: bool, owners: dict[int, str]) -> LeafName:
         short, long = self._holdings.paths_of(tensor)
-        names = [*long, *short] if several else [*short, *long]
+        names = [*long, *short] if several or any(_says_little(path) for path in short[:1]) else [*short, *long]
         if not names:
             names = self._holdings.variables_of(tensor)
         name, *aliases = dict.fromkeys(names or [f"leaf {number}"])
@@ -104,6 +104,11 @@ class Names:
 def leaf_names(tensors: Sequence[Any], frame: FrameType | None) -> list[LeafName]:
     """Names for the leaves of a call made in this frame."""
     return Names(frame).leaves(tensors)
+
+
+def _says_little(path: str) -> bool:
+    """`weight` or `0.weight`: of what?"""
+    return "." not in path or path[0].isdigit()
 
 
 def _is_parameter(tensor: Any) -> bool:

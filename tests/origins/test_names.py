@@ -128,12 +128,23 @@ def test_unreached_parameters() -> None:
         ("net.fc2.bias", "parameter"),
         ("spare.weight", "parameter"),
     ]
+    spare.weight.requires_grad_(False)
+    assert [one.name for _, one in Names(sys._getframe()).unreached(reached)] == ["fc2.bias"]
+    assert Names(sys._getframe()).unreached([*reached, net.fc2.bias]) == []
+
+
+def test_a_path_that_says_too_little_gets_the_variable() -> None:
+    layer = nn.Linear(1, 1)
+    assert leaf_names([layer.weight], sys._getframe())[0] == LeafName("layer.weight", ("weight",), "parameter", "")
+    del layer
+    stack = nn.Sequential(nn.Linear(1, 1))
+    assert names_of(stack[0].bias) == ["stack.0.bias"]
 
 
 def test_module_paths() -> None:
     outer = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))
     names = Names(sys._getframe())
-    assert [names.module(one) for one in (outer, outer[0], outer[1][0])] == ["outer", "0", "1.0"]
+    assert [names.module(one) for one in (outer, outer[0], outer[1][0])] == ["outer", "outer.0", "outer.1.0"]
 
 
 def test_naming_runs_none_of_the_persons_code() -> None:
