@@ -163,11 +163,12 @@ class Drawing:
         )
 
     def _occurrences(self) -> list[int]:
-        seen: dict[tuple[int, str], int] = {}
+        seen: dict[tuple[str, int, str], int] = {}
         result = [0] * len(self.ops)
         for node in sorted(range(len(self.ops)), key=self.sequence.__getitem__):
             if self.origin_of[node] != UNKNOWN:
-                key = (self.origin_of[node], self.ops[node])
+                origin = self.origins[self.origin_of[node]]
+                key = (origin.file, origin.line, self.ops[node])
                 seen[key] = result[node] = seen.get(key, 0) + 1
         return result
 

@@ -21,27 +21,27 @@ CLIPPED = 0.5
 def zeros(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     """What makes the whole gradient of some leaf zero, and functions that clip most of their elements."""
     zero = _zero_tensors(tape)
-    if not zero:
-        return
     seeds = list(_seeds(graph, tape, zero))
-    if seeds:
-        yield from seeds
-        return
+    yield from seeds or _starving(graph, tape, zero)
+    yield from _clipped(graph, tape)
+
+
+def _starving(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Finding]:
+    """The nodes at which the whole gradient of some leaf becomes zero; each leaf is told once."""
     told: set[int] = set()
     found = 0
     for step in _suspects(tape, zero):
+        if found == MOST:
+            return
         node = tape.node_at(step)
         message = _cancels(graph, tape, node, zero) or _stops(graph, tape, node, step, zero)
         leaves = _starved(graph, tape, node, zero) - told if message else set()
         if leaves:
             told |= leaves
+            found += 1
             names = [graph.leaves[leaf].name for leaf in sorted(leaves)]
             whole = f"{message}; the gradient of {listed(names)} is zero"
             yield at_node(graph, node, KIND, "warning", whole, _hint(graph, node), leaf=names[0])
-            found += 1
-        if found == MOST:
-            break
-    yield from _clipped(graph, tape)
 
 
 def _zero_tensors(tape: Tape) -> set[int]:

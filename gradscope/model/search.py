@@ -21,10 +21,7 @@ def find(rows: Rows, graph: BackwardGraph, tape: Tape, text: str) -> list[int]:
     if pattern is None:
         return []
     steps = _steps(graph, tape, pattern)
-    if len(rows) == tape.steps + 1:
-        found = set(steps)
-    else:
-        found = set(map(rows.row_of_step, steps))
+    found = set(steps) if len(rows) == tape.steps + 1 else set(map(rows.row_of_step, steps))
     found.update(row for row in rows.groups if pattern.search(rows.label(row)))
     if pattern.search(rows.label(0)):
         found.add(0)
@@ -51,6 +48,4 @@ def _steps(graph: BackwardGraph, tape: Tape, pattern: re.Pattern[str]) -> list[i
     assert UNKNOWN == -1
     leaves = {leaf.node for leaf in graph.reached if any(map(pattern.search, (leaf.name, *leaf.aliases)))}
     op_of, origin_of = graph.op_index, graph.origin_index
-    return [
-        step for step, node in enumerate(tape.step_node, 1) if ops[op_of(node)] or origins[origin_of(node)] or node in leaves
-    ]
+    return [step for step, node in enumerate(tape.step_node, 1) if ops[op_of(node)] or origins[origin_of(node)] or node in leaves]

@@ -118,7 +118,7 @@ def followed(texts: list[str], row: int) -> set[int]:
             found.add(line)
             continue
         for turn, signs, back in ((-1, LEFT, RIGHT), (1, RIGHT, LEFT)):
-            if sign in signs and 0 <= column + turn and texts[line][column + turn] in back:
+            if sign in signs and column + turn >= 0 and texts[line][column + turn] in back:
                 todo.append((line, column + turn))
         if sign in DOWN and line + 1 < len(texts) and texts[line + 1][column] in UP:
             todo.append((line + 1, column))

@@ -1,0 +1,254 @@
+import math
+
+import graphs
+import pytest
+
+from gradscope.findings import diagnose
+from gradscope.findings.finding import Related
+from gradscope.model.columns import UNKNOWN, Failure, Mismatch
+from gradscope.model.tape import Tape
+
+FILE = "/home/ada/bug.py"
+
+
+def pipeline(*locals_, shape=(2,), ops=None, leaf="w", owner="SGD[0]"):
+    """A chain of nodes, loss first, at lines 1, 2, … with the given derivatives, down to one leaf."""
+    drawing = graphs.Drawing()
+    end = drawing.leaf(leaf, shape, owner=owner)
+    for place in range(len(locals_), 0, -1):
+        op = ops[place - 1] if ops else f"Op{place}Backward0"
+        node = drawing.node(op, shape, drawing.origin(FILE, place, f"t{place} = op{place}()"))
+        drawing.edge(node, end, locals_[place - 1])
+        end = node
+    drawing.root(end)
+    return drawing
+
+
+def told(drawing, seed=(1.0, 1.0), inputs=None, **more):
+    graph = drawing.graph()
+    return diagnose(graph, drawing.tape(graph, [seed], inputs=inputs, **more))
+
+
+def test_a_sound_pass_has_no_findings():
+    assert told(graphs.two_outputs_drawing(), (1.0, 10.0)) == []
+    assert diagnose(*graphs.recurrent(20)) == []
+
+
+class TestNonfinite:
+    def test_the_first_node_that_makes_nan_is_named_with_its_element(self):
+        (found,) = told(pipeline((1.0, 1.0), (1.0, math.nan), (math.inf, 1.0)))
+        assert (found.kind, found.severity, found.op, found.file, found.line) == (
+            "nonfinite-origin",
+            "error",
+            "Op2Backward0",
+            FILE,
+            2,
+        )
+        assert found.index == (1,)
+        assert math.isnan(found.value)
+        assert found.message.startswith("Op2Backward0 (t2 = op2()) makes NaN in 1 of 2 elements at [1] out of a finite gradient")
+
+    def test_infinity(self):
+        (found,) = told(pipeline((1.0, 1.0), (math.inf, 2.0)))
+        assert (found.op, found.index, found.value) == ("Op2Backward0", (0,), math.inf)
+
+    def test_indices_of_matrices(self):
+        locals_ = tuple(math.nan if place == 4 else 1.0 for place in range(6))
+        (found,) = told(pipeline(locals_, shape=(2, 3)), seed=(1.0,) * 6)
+        assert found.index == (1, 1)
+
+    def test_a_bad_seed(self):
+        (found,) = told(pipeline((1.0, 1.0)), seed=(1.0, math.nan))
+        assert (found.kind, found.op, found.index) == ("nonfinite-origin", "Op1Backward0", (1,))
+        assert found.message == "the seed of loss holds NaN in 1 of 2 elements"
+
+    def test_an_overflowing_sum(self):
+        drawing = graphs.Drawing()
+        leaf = drawing.leaf("w")
+        node = drawing.node("MulBackward0")
+        for _ in range(2):
+            drawing.edge(node, leaf, (1.5e308,))
+        drawing.root(node)
+        found = [one for one in told(drawing, (1.0,)) if one.kind == "nonfinite-origin"]
+        assert [one.message for one in found] == ["the sum of 2 finite contributions is inf in what arrives at the leaf w"]
+
+    def test_a_hook_that_makes_nan(self):
+        drawing = pipeline((1.0, 1.0), (1.0, 1.0))
+        node = next(place for place, op in enumerate(drawing.ops) if op == "Op2Backward0")
+        found = told(drawing, hooks={node: lambda value: (math.nan, 0.0)})
+        assert [one.kind for one in found] == ["nonfinite-origin", "hook-changed"]
+        assert found[0].message == "a hook makes NaN in 1 of 2 elements in what arrives at Op2Backward0 (t2 = op2())"
+
+
+class TestZero:
+    def test_a_node_that_stops_the_gradient(self):
+        (found,) = told(pipeline((1.0, 1.0), (0.0, 0.0), (3.0, 3.0), ops=["MulBackward0", "RoundBackward0", "MulBackward0"]))
+        assert (found.kind, found.severity, found.op, found.line, found.leaf) == (
+            "zero-gradient",
+            "warning",
+            "RoundBackward0",
+            2,
+            "w",
+        )
+        assert found.message == "RoundBackward0 (t2 = op2()) gets a gradient and sends only zeros on; the gradient of w is zero"
+        assert "straight-through" in found.hint
+
+    def test_contributions_that_cancel(self):
+        drawing = graphs.Drawing()
+        leaf = drawing.leaf("w")
+        code = drawing.node("AddmmBackward0", origin=drawing.origin(FILE, 13, "code = enc(x)"))
+        top = drawing.node("AddBackward0")
+        drawing.edge(code, leaf)
+        for local in ((1.0,), (0.0,), (-1.0,)):
+            drawing.edge(top, code, local)
+        drawing.root(top)
+        (found,) = told(drawing, (2.0,))
+        assert (found.kind, found.op, found.line) == ("zero-gradient", "AddmmBackward0", 13)
+        assert found.message.startswith("the 3 contributions to AddmmBackward0 (code = enc(x)) cancel exactly")
+
+    def test_zeros_on_one_way_alone_are_no_finding(self):
+        drawing = graphs.Drawing()
+        leaf = drawing.leaf("w")
+        relu, top = drawing.node("ReluBackward0"), drawing.node("AddBackward0")
+        drawing.edge(relu, leaf, (0.0,))
+        drawing.edge(top, relu)
+        drawing.edge(top, leaf)
+        drawing.root(top)
+        assert told(drawing, (1.0,)) == []
+
+    def test_a_seed_of_zeros(self):
+        (found,) = told(pipeline((1.0, 1.0)), seed=(0.0, 0.0))
+        assert (found.kind, found.message) == (
+            "zero-gradient",
+            "the seed of loss is all zero, so every gradient of this pass is",
+        )
+
+    def test_a_clamp_that_stops_most_elements(self):
+        (found,) = told(pipeline((1.0, 0.0), ops=["ClampBackward1"]))
+        assert (found.kind, found.severity, found.op, found.line) == ("zero-gradient", "info", "ClampBackward1", 1)
+        assert "1 of 2 elements" in found.message
+
+    def test_a_relu_may_stop_some(self):
+        assert told(pipeline((1.0, 0.0), ops=["ReluBackward0"])) == []
+
+
+class TestMissing:
+    def test_a_parameter_that_is_not_reached(self):
+        drawing = pipeline((1.0, 1.0))
+        drawing.leaf("head.weight", reached=False, owner="SGD[0]")
+        (found,) = told(drawing)
+        assert (found.kind, found.severity, found.leaf, found.node) == ("missing-gradient", "warning", "head.weight", UNKNOWN)
+        assert "though SGD[0] steps it" in found.message
+
+    @pytest.mark.parametrize("owner", ["", "Adam[0]"])
+    def test_one_of_another_optimizer_or_of_none_is_an_info(self, owner):
+        drawing = pipeline((1.0, 1.0))
+        drawing.leaf("other.weight", reached=False, owner=owner)
+        assert [found.severity for found in told(drawing)] == ["info"]
+
+    def test_frozen_parameters_want_none(self):
+        drawing = pipeline((1.0, 1.0))
+        drawing.leaf("frozen.weight", reached=False, owner="SGD[0]", requires_grad=False)
+        assert told(drawing) == []
+
+    def test_only_undefined_contributions(self):
+        (found,) = told(pipeline((1.0, 1.0), None))
+        assert (found.kind, found.severity, found.op, found.leaf) == ("missing-gradient", "warning", "AccumulateGrad", "w")
+        assert "Op2Backward0 sent no gradient for it" in found.hint
+
+    def test_a_call_for_some_inputs_wants_no_others(self):
+        drawing = graphs.Drawing()
+        wanted, other = drawing.leaf("a", owner="SGD[0]"), drawing.leaf("b", owner="SGD[0]")
+        drawing.leaf("c", reached=False, owner="SGD[0]")
+        top = drawing.node("MulBackward0")
+        drawing.edge(top, wanted)
+        drawing.edge(top, other)
+        drawing.root(top)
+        assert told(drawing, (1.0,), inputs=[wanted]) == []
+        graph = drawing.graph()
+        assert diagnose(graph, drawing.tape(graph, [(1.0,)]), inputs=True) == []
+
+    def test_an_input_that_the_graph_does_not_hold(self):
+        drawing = pipeline((1.0, 1.0))
+        drawing.leaf("view", reached=False, kind="input")
+        graph = drawing.graph()
+        (found,) = diagnose(graph, drawing.tape(graph, [(1.0, 1.0)]), inputs=True)
+        assert (found.kind, found.severity, found.leaf) == ("missing-gradient", "warning", "view")
+
+    def test_leaves_reached_before_a_failure(self):
+        drawing = graphs.Drawing()
+        early, late = drawing.leaf("head.weight"), drawing.leaf("body.weight")
+        body, top = drawing.node("TanhBackward0"), drawing.node("AddBackward0")
+        for source, target in ((body, late), (top, body), (top, early)):
+            drawing.edge(source, target)
+        drawing.root(top)
+        graph = drawing.graph()
+        columns = drawing.tape(graph, [(1.0,)]).columns
+        steps = 2  # AddBackward0, head.weight
+        columns.step_node = columns.step_node[: 4 * steps]
+        kept = sum(1 for step in Tape(columns, graph).contribution_step if step <= steps)
+        for name in ("step", "edge", "tensor", "so_far"):
+            setattr(columns, f"contribution_{name}", getattr(columns, f"contribution_{name}")[: 4 * kept])
+        columns.failure = Failure(body, "RuntimeError", "freed", "")
+        found = diagnose(graph, Tape(columns, graph))
+        assert [(one.kind, one.leaf) for one in found] == [("partial-gradients", "head.weight")]
+
+
+class TestGains:
+    def test_exploding_with_its_line(self):
+        graph, tape = rounds(60, 1.8)
+        (found,) = diagnose(graph, tape)
+        assert (found.kind, found.severity, found.line, found.leaf) == ("exploding", "warning", 16, "W")
+        assert found.related == (Related(FILE, 16, "the 60 nodes of line 16 multiply it by 2e+15"),)
+
+    def test_vanishing_with_its_line(self):
+        graph, tape = rounds(60, 0.5, late=True)
+        (found,) = diagnose(graph, tape)
+        assert (found.kind, found.line, found.leaf) == ("vanishing", 16, "h0")
+
+    def test_ordinary_growth_is_none(self):
+        assert diagnose(*rounds(20, 1.5)) == []
+        assert diagnose(*rounds(20, 0.6, late=True)) == []
+
+
+def rounds(count, factor, late=False):
+    """h = h @ W again and again; with `late` W is used at the end only."""
+    drawing = graphs.Drawing()
+    line = drawing.origin(FILE, 16, "h = h @ W")
+    weight, h = drawing.leaf("W"), drawing.leaf("h0")
+    for place in range(count):
+        node = drawing.node("MmBackward0", origin=line)
+        drawing.edge(node, h, (factor,))
+        if not late or place == count - 1:
+            drawing.edge(node, weight)
+        h = node
+    drawing.root(h)
+    graph = drawing.graph()
+    return graph, drawing.tape(graph, [(1.0,)])
+
+
+class TestRecord:
+    def test_what_is_not_exact_is_an_error(self):
+        found = told(pipeline((1.0, 1.0)), mismatches=[Mismatch(1, 0, "sum differs by 1 ulp"), Mismatch(UNKNOWN, 0, "x")])
+        assert [(one.kind, one.severity, one.node) for one in found] == [
+            ("not-exact", "error", 1),
+            ("not-exact", "error", UNKNOWN),
+        ]
+
+    def test_a_hook_is_told_with_its_place(self):
+        drawing = pipeline((1.0, 1.0), (1.0, 1.0))
+        graph = drawing.graph()
+        node = graph.columns.op and next(n for n in range(len(graph)) if graph.op(n) == "Op2Backward0")
+        graph.columns.foreign[node] = "hook clip (/home/ada/bug.py:3)"
+        tape = drawing.tape(graph, [(1.0, 1.0)], hooks={node: lambda value: (0.5, 0.5)})
+        (found,) = diagnose(graph, tape)
+        assert (found.kind, found.severity, found.op, found.line) == ("hook-changed", "info", "Op2Backward0", 2)
+        assert found.related == (Related(FILE, 3, "the hook"),)
+        assert found.message.endswith("norm 1.41 before it, 0.707 after")
+
+
+def test_the_worst_comes_first():
+    drawing = pipeline((1.0, math.nan))
+    drawing.leaf("a", reached=False)
+    drawing.leaf("b", reached=False, owner="SGD[0]")
+    assert [found.severity for found in told(drawing)] == ["error", "warning", "info"]
