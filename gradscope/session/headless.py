@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from gradscope.errors import FOUND, FileError
@@ -20,6 +20,9 @@ from gradscope.settings import Options
 
 Export = Callable[[Report[Finding], str], None]
 """writes a report to a path (`-` for stdout), or raises FileError"""
+
+SHOWN = 5
+"""of alike findings"""
 
 _GLANCE = 0.2
 """seconds between looks at whether the process still lives: a grandchild may hold its sockets open"""
@@ -108,14 +111,14 @@ def _write(report: Report[Finding], paths: tuple[str, ...], export: Export, out:
 def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
     """The lines that a person reads."""
     torch = f" · torch {report.torch}" if report.torch else ""
-    yield f"gradscope: {report.script} · {many(len(report.stops), 'backward call')} recorded{torch}"
+    recorded = sum(bool(stop.tapes) for stop in report.stops)
+    yield f"gradscope: {report.script} · {many(recorded, 'backward call')} recorded{torch}"
     for stop in report.stops:
         yield from _call(stop)
     if not report.stops:
         yield "  the script made no backward call that could be recorded"
         yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
-    for finding in report.findings:
-        yield from _finding(finding)
+    yield from _findings(report.findings)
     if end.message:
         yield f"  the script ended: {end.message}"
     elif end.code:
@@ -135,16 +138,21 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
         yield f"    {counts} · exact: {tape.exact}{reason}"
         if tape.failure is not None:
             yield f"    ended by {tape.failure.type}: {tape.failure.message}"
-    for finding in stop.findings:
-        yield from _finding(finding)
+    yield from _findings(stop.findings)
 
 
-def _finding(finding: Finding) -> Iterator[str]:
-    where = f" · {place(finding.file, finding.line)}" if finding.file else ""
-    yield f"    {finding.severity} {finding.kind}{where}"
-    yield f"      {finding.message}"
-    if finding.hint:
-        yield f"      → {finding.hint}"
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Alike ones together: a network without gradient has as many as it has parameters."""
+    alike: dict[tuple[str, str, str, int, str], list[str]] = {}
+    for one in findings:
+        alike.setdefault((one.severity, one.kind, one.file, one.line, one.hint), []).append(one.message)
+    for (severity, kind, file, line, hint), messages in alike.items():
+        yield f"    {severity} {kind}{' · ' + place(file, line) if file else ''}"
+        yield from (f"      {message}" for message in messages[:SHOWN])
+        if len(messages) > SHOWN:
+            yield f"      … and {len(messages) - SHOWN} more like these; --export has them all"
+        if hint:
+            yield f"      → {hint}"
 
 
 def place(file: str, line: int) -> str:

@@ -32,6 +32,19 @@ def test_one_block_a_call():
     ]
 
 
+def test_alike_findings_share_a_hint():
+    play = recorded(
+        *(Finding("missing-gradient", "warning", f"w{place} gets no gradient", "it was not used") for place in range(8))
+    )
+    lines = list(summary(play.session.report(), Exit(0)))
+    assert lines[3:] == [
+        "    warning missing-gradient",
+        *(f"      w{place} gets no gradient" for place in range(5)),
+        "      … and 3 more like these; --export has them all",
+        "      → it was not used",
+    ]
+
+
 def test_a_script_without_a_call_that_dies():
     play = Play(m.Configure(record=1))
     assert list(summary(play.session.report(), Exit(139, 11, "killed by signal 11 (SIGSEGV)")))[1:] == [
