@@ -30,6 +30,7 @@ class JacobianRow:
 
 def jacobian_row(graph: BackwardGraph, tape: Tape | None, direction: int, root: int = 0) -> JacobianRow:
     """The row after (or before) the one that `tape` is; the first (or last) one when it is none."""
+    root = root if tape is None else min(root, len(tape.seeds) - 1)  # a pass that seeds another tensor has one seed
     count = elements(graph, tape, root)
     roots = len(graph.roots) if tape is None else len(tape.seeds)
     if not count:

@@ -113,9 +113,11 @@ class Session(Browsing):
 
     @property
     def can_resume_edited(self) -> bool:
-        """Whether resuming must ask which seed the script's call gets."""
-        walk = self._visits[-1].walk if self._visits and self.state is State.STOPPED else None
-        return walk is not None and walk.tape.edited and walk.tape.columns.root == UNKNOWN
+        """Whether resuming must ask which seed the script's call gets: the pass shown seeds its roots in another way."""
+        visit = self._visits[-1] if self._visits and self.state is State.STOPPED else None
+        if visit is None or visit.walk is None or visit.stop.call.kind == "none" or visit.stop.reason == "no-graph":
+            return False
+        return visit.walk.tape.edited and visit.walk.tape.columns.root == UNKNOWN
 
     def resume(self, edited: bool = False) -> None:
         """`r`: the script runs on to its next stop or end.

@@ -364,8 +364,12 @@ def test_a_root_is_picked_among_live_tensors():
     assert play.take() == [m.PickRoot(1, 0, m.SeedText("1"))]
     play.tell(m.Captured(play.graph.columns), m.Recorded(play.tape([(1.0, 1.0)]), [], 1))
     assert play.shown.steps == 4
+    play.session.explore(["2,2"])
+    play.answer([(2.0, 2.0)], 2)
+    assert play.session.view().edited
+    assert not play.session.can_resume_edited
     play.session.pick_root(0, "2")
-    play.tell(m.Captured(play.graph.columns), m.Recorded(play.tape([(2.0, 2.0)]), [], 2))
+    play.tell(m.Captured(play.graph.columns), m.Recorded(play.tape([(2.0, 2.0)]), [], 3))
     stop = play.session.view().stop
     assert stop is not None
     assert len(stop.passes) == 1
