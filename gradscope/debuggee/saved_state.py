@@ -9,10 +9,21 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FrameType,
+    FunctionType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -40,27 +51,38 @@ class Living:
     def find(cls) -> Living:
         found = cls([], [], [], [])
         everything = gc.get_objects()
-        for thing in everything:
-            kind = type(thing)
-            if issubclass(kind, torch.Tensor):
-                if thing.requires_grad and thing.is_leaf:
-                    found.leaves.append(thing)
-            elif issubclass(kind, torch.nn.Module):
+        kinds = set(map(type, everything))
+        tensors = {kind for kind in kinds if issubclass(kind, torch.Tensor)}
+        modules = {kind for kind in kinds if issubclass(kind, torch.nn.Module)}
+        optimizers = {kind for kind in kinds if issubclass(kind, torch.optim.Optimizer)}
+        wanted = tensors | modules | optimizers
+        for thing in [thing for thing in everything if type(thing) in wanted]:
+            if type(thing) in modules:
                 found.modules.append(thing)
-            elif issubclass(kind, torch.optim.Optimizer):
+            elif type(thing) in optimizers:
                 found.optimizers.append(thing)
-        found.generators = list({id(generator): generator for generator in _generators(everything)}.values())
+            elif thing.requires_grad and thing.is_leaf:
+                found.leaves.append(thing)
+        holders = [thing for thing in everything if type(thing) not in _HOLD_NONE]
+        found.generators = list({id(generator): generator for generator in _generators(holders)}.values())
         return found
+
+
+_HOLD_NONE = {
+    *(FunctionType, BuiltinFunctionType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType, GenericAlias),
+    *(type, property, staticmethod, classmethod, weakref.ref),
+}
+"""Types of which there are very many objects, none of which holds a generator itself."""
 
 
 def _generators(holders: list[Any]) -> Iterator[torch.Generator]:
     """The person's own generators. The collector does not track them, but what holds them, running frames apart."""
     for start in range(0, len(holders), _SCANNED):
-        for thing in gc.get_referents(*holders[start : start + _SCANNED]):
-            if type(thing) is torch.Generator:
-                yield thing
-    for innermost in sys._current_frames().values():
-        frame: FrameType | None = innermost
+        yield from [thing for thing in gc.get_referents(*holders[start : start + _SCANNED]) if type(thing) is torch.Generator]
+    here = threading.get_ident()
+    frames = [sys._getframe(1), *(frame for thread, frame in sys._current_frames().items() if thread != here)]
+    while frames:  # no variable may keep a frame, least of all this one's
+        frame: FrameType | None = frames.pop()
         while frame is not None:
             yield from (value for value in frame_locals.variables(frame).values() if type(value) is torch.Generator)
             frame = frame.f_back

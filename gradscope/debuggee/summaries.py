@@ -36,9 +36,10 @@ Kind = tuple[tuple[int, ...], torch.dtype, torch.device]
 
 
 def kind_of(tensor: torch.Tensor) -> Kind | None:
-    """Shape, dtype and device; None where a tensor does not even tell its shape (strided nested tensors)."""
+    """Shape, dtype and device; None where there is no plain shape (nested and symbolic tensors)."""
     try:
-        return tuple(tensor.shape), tensor.dtype, tensor.device
+        shape = tuple(tensor.shape)
+        return (shape, tensor.dtype, tensor.device) if all(type(extent) is int for extent in shape) else None
     except Exception:
         return None
 
@@ -84,8 +85,8 @@ class _Table:
             if number < 0:
                 kind = kind_of(self.tensors[index])
                 if kind is None:
-                    self.notes[index] = "the tensor does not tell its shape"
-                    kind = ((), torch.float32, torch.device("cpu"))
+                    self.notes[index] = "the tensor has no plain shape"
+                    kind = ((), _dtype_of(self.tensors[index]), torch.device("cpu"))
                 number = numbers.setdefault(kind, len(groups))
                 if number == len(groups):
                     groups.append([])
@@ -98,6 +99,8 @@ class _Table:
         shapeless = set(self.notes)
         for kind, rows in zip(self.kinds, self._groups, strict=True):
             self._reduce_kind(kind, [row for row in rows if row not in shapeless] if shapeless else rows)
+        for row in shapeless:
+            self._reduce_alone(row)
         return self._packed()
 
     # ------------------------------------------------------------ reducing
@@ -186,7 +189,7 @@ class _Table:
                 if absent:
                     reduced[:, 1].clamp_(max=0.0)
                     reduced[:, 2].clamp_(min=0.0)
-                elif present <= INLINE_VALUES:
+                elif present <= INLINE_VALUES and present == math.prod(self.kinds[self.kind[row]][0]):
                     self._inline([row], elements.reshape(1, -1))
             known = _COMPLEX if elements.is_complex() or present + absent == 0 else _ALL
             self._add([row], reduced, known, present + absent)
@@ -333,6 +336,13 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
     """The memory of a CPU tensor, row-major (numpy, which torch would need for this, is not there everywhere)."""
     tensor = tensor.contiguous()
     return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+
+
+def _dtype_of(tensor: torch.Tensor) -> torch.dtype:
+    try:
+        return tensor.dtype
+    except Exception:
+        return torch.float32
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,308 @@
+"""The choke point: what is seen, what passes, and that nothing shows."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import graph
+from torch.utils.checkpoint import checkpoint
+
+from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.intercept import Interception
+
+
+class Watch:
+    """Notes each call; `decide` may look at it while it stands."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+        self.ended: list[BaseException | None] = []
+        self.decide: Any = lambda call: None
+
+    def __call__(self, call: BackwardCall) -> Any:
+        self.seen.append((call.number, call.kind, call.reason))
+        self.decide(call)
+        return self.ended.append
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watching = Watch()
+    interception = Interception(watching)
+    interception.install()
+    yield watching
+    interception.uninstall()
+
+
+def two() -> torch.Tensor:
+    return torch.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_every_way_to_call(watch: Watch) -> None:
+    x = two()
+    (x * 2).sum().backward()
+    torch.autograd.backward((x * 2).sum())
+    torch.autograd.grad((x * 2).sum(), x)
+    torch.autograd.functional.vjp(lambda t: t * 2, x.detach(), torch.ones(2))
+    assert [kind for _, kind, _ in watch.seen] == ["backward", "backward", "grad", "grad"]
+    assert [number for number, _, _ in watch.seen] == [1, 2, 3, 4]
+    assert watch.ended == [None] * 4
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_what_is_known_of_a_call(watch: Watch) -> None:
+    x = two()
+    calls: list[dict[str, Any]] = []
+
+    def look(call: BackwardCall) -> None:
+        calls.append(
+            {
+                "given": call.given,
+                "keep": call.keep_graph,
+                "create": call.create_graph,
+                "inputs": len(call.inputs),
+                "seeds": [None if seed is None else seed.tolist() for seed in call.seeds],
+                "function": call.script_frame.f_code.co_name,
+            }
+        )
+
+    watch.decide = look
+    (x * 2).backward(gradient=torch.tensor([1.0, 10.0]), retain_graph=True)
+    torch.autograd.grad([x.sum(), (x * 2).sum()], [x], [None, torch.tensor(3.0)])
+    assert calls[0] == {
+        "given": (True,),
+        "keep": True,
+        "create": False,
+        "inputs": 0,
+        "seeds": [[1.0, 10.0]],
+        "function": "test_what_is_known_of_a_call",
+    }
+    assert calls[1]["given"] == (False, True)
+    assert calls[1]["seeds"] == [1.0, 3.0]
+    assert calls[1]["inputs"] == 1
+
+
+def test_other_seeds(watch: Watch) -> None:
+    x = two()
+    watch.decide = lambda call: setattr(call, "edited", [torch.tensor([1.0, 10.0])])
+    (x * 1).backward(torch.ones(2))
+    assert x.grad.tolist() == [1.0, 10.0]
+    assert torch.autograd.grad(x * 3, x, torch.ones(2))[0].tolist() == [3.0, 30.0]
+
+
+def test_seeds_that_torch_refuses(watch: Watch) -> None:
+    x = two()
+    details: list[str] = []
+    watch.decide = lambda call: details.append(call.detail)
+    with pytest.raises(RuntimeError, match="scalar outputs") as caught:
+        (x * 2).backward()
+    assert details == [str(caught.value)]
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        (x * 2).backward(torch.ones(3))
+    assert [reason for _, _, reason in watch.seen] == ["seed", "seed"]
+    assert all(isinstance(error, RuntimeError) for error in watch.ended)
+    watch.decide = lambda call: setattr(call, "edited", [torch.tensor([1.0, 10.0])])
+    (x * 2).backward()
+    assert x.grad.tolist() == [2.0, 20.0]
+    assert [number for number, _, _ in watch.seen] == [1, 2, 3]
+    assert watch.ended[-1] is None
+
+
+def test_roots_without_a_graph(watch: Watch) -> None:
+    details: list[str] = []
+    watch.decide = lambda call: details.append(call.detail)
+    with pytest.raises(RuntimeError) as caught:
+        torch.ones(()).backward()
+    assert details == [str(caught.value)]
+    assert watch.seen == [(1, "backward", "no-graph")]
+
+
+def plain_traceback(work: Any) -> str:
+    try:
+        work()
+    except Exception:
+        return traceback.format_exc()
+    raise AssertionError("did not raise")
+
+
+def test_tracebacks_are_those_of_torch_alone() -> None:
+    x = two()
+
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+            return a * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            raise KeyError("x")
+
+    works = [
+        lambda: (x * 2).backward(),
+        lambda: torch.ones(()).backward(),
+        lambda: Broken.apply(x).sum().backward(),
+        lambda: torch.autograd.grad(x.sum(), torch.ones(2)),
+        lambda: torch.autograd.grad((x * 2), x),
+        lambda: torch.ones(1).register_hook(print),
+        lambda: torch.ones(1).retain_grad(),
+    ]
+    plain = [plain_traceback(work) for work in works]
+    interception = Interception(Watch())
+    interception.install()
+    try:
+        assert [plain_traceback(work) for work in works] == plain
+    finally:
+        interception.uninstall()
+
+
+def test_an_error_that_is_being_handled_is_not_the_calls(watch: Watch) -> None:
+    try:
+        raise ValueError("before")
+    except ValueError:
+        two().sum().backward()
+    assert watch.ended == [None]
+
+
+def test_nested_calls_pass(watch: Watch) -> None:
+    x = two()
+    checkpoint(torch.sin, x, use_reentrant=True).sum().backward()
+    assert len(watch.seen) == 1
+    h = x * 2
+
+    @torch.enable_grad()
+    def inner(gradient: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad((x * 3).sum(), x)[0]
+
+    h.register_hook(inner)
+    h.sum().backward()
+    assert len(watch.seen) == 2
+
+
+def test_transforms_and_traces_pass(watch: Watch) -> None:
+    torch.func.grad(lambda t: (t * t).sum())(torch.ones(2))
+    torch.func.vmap(torch.func.grad(lambda t: (t * t).sum()))(torch.ones(3, 2))
+    assert watch.seen == []
+    x = two()
+    torch.autograd.grad(x * 2, x, torch.eye(2), is_grads_batched=True)
+    assert len(watch.seen) == 1
+
+
+def test_batched_calls_are_told(watch: Watch) -> None:
+    batched: list[bool] = []
+    watch.decide = lambda call: batched.append(call.batched)
+    x = two()
+    torch.autograd.grad(x * 2, x, torch.eye(2), is_grads_batched=True)
+    (x * 2).sum().backward()
+    assert batched == [True, False]
+
+
+def test_another_thread(watch: Watch) -> None:
+    x = two()
+    thread = threading.Thread(target=lambda: (x * 2).sum().backward())
+    thread.start()
+    thread.join()
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert len(watch.seen) == 1
+
+
+def test_debug_logging_of_torch_still_works(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(graph.log, "level", logging.DEBUG)
+    monkeypatch.setattr(graph.log, "debug", said.append)
+    (two() * 2).sum().backward()
+    assert said[0].startswith("Executing: <SumBackward0")
+    assert len(said) == 3
+    assert len(watch.seen) == 1
+
+
+def test_a_fault_of_the_decision_comes_out(watch: Watch) -> None:
+    def interrupt(call: BackwardCall) -> None:
+        raise KeyboardInterrupt
+
+    watch.decide = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        two().sum().backward()
+    watch.decide = lambda call: None
+    two().sum().backward()
+    assert len(watch.seen) == 2
+
+
+def test_uninstalling_puts_torch_back() -> None:
+    names = ("_engine_run_backward", "_tensor_or_tensors_to_tuple")
+    before = [getattr(torch.autograd, name) for name in names], graph._engine_run_backward, torch.Tensor.retain_grad
+    interception = Interception(Watch())
+    interception.install()
+    assert torch.autograd._engine_run_backward is not before[0][0]
+    assert torch.autograd._engine_run_backward.__code__ is before[0][0].__code__
+    interception.uninstall()
+    after = [getattr(torch.autograd, name) for name in names], graph._engine_run_backward, torch.Tensor.retain_grad
+    assert after == before
+    assert "retain_grad" not in vars(torch.Tensor)
+
+
+def test_the_plain_wrapper_where_torch_is_built_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def _engine_run_backward(roots: Any, *arguments: Any, **options: Any) -> Any:
+        return torch.autograd.Variable._execution_engine.run_backward(roots, *arguments, **options)
+
+    monkeypatch.setattr(graph, "_engine_run_backward", _engine_run_backward)
+    monkeypatch.setattr(torch.autograd, "_engine_run_backward", _engine_run_backward)
+    watching = Watch()
+    interception = Interception(watching)
+    interception.install()
+    x = two()
+    watching.decide = lambda call: setattr(call, "edited", [torch.tensor([1.0, 10.0])])
+    (x * 1).backward(torch.ones(2))
+    with pytest.raises(RuntimeError):
+        torch.ones(()).backward()
+    interception.uninstall()
+    assert x.grad.tolist() == [1.0, 10.0]
+    assert watching.ended[0] is None
+    assert isinstance(watching.ended[1], RuntimeError)
+
+
+GRAPHS_DIE = """
+import gc, weakref
+import torch
+from gradscope.debuggee.intercept import Interception
+from gradscope.debuggee.capture import capture
+from gradscope.debuggee.explore import explore
+from gradscope.debuggee.commit import Check
+
+gc.disable()
+alive = []
+def on_call(call):
+    captured = capture(call.roots, call.inputs)
+    tape, held = explore(captured, call.seeds)
+    check = Check.of_tape(captured, tape, held)
+    captured.release()
+    held.release()
+    def after(error):
+        assert check.verdict(error).exact == "true"
+        call.release()
+    return after
+Interception(on_call).install()
+x = torch.ones(3, requires_grad=True)
+for _ in range(3):
+    h = x.sin()
+    h.register_hook(lambda g: None)
+    h.retain_grad()
+    alive.append(weakref.ref(h))
+    y = h.exp().sum()
+    alive.append(weakref.ref(y))
+    y.backward()
+    del h, y
+print([one() is None for one in alive])
+"""
+
+
+def test_graphs_die_without_the_collector() -> None:
+    done = subprocess.run([sys.executable, "-c", GRAPHS_DIE], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == str([True] * 6), done.stderr
