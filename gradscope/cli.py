@@ -17,17 +17,27 @@ if TYPE_CHECKING:
     from gradscope.model.report import Report
 
 INTERRUPTED = 130
+UNREAD = 141
+"""What a shell reports of a program that wrote into a pipe which nobody reads any more."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run gradscope with the words of the command line; the result is the exit code."""
     try:
-        return _do(parse(sys.argv[1:] if words is None else words))
+        code = _do(parse(sys.argv[1:] if words is None else words))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except GradscopeError as error:
         _say(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        from gradscope.export.writing import mute_stdout
+
+        mute_stdout()
+        return UNREAD
     except Exception as error:
         _say(_fault(error))
         return INTERNAL

@@ -53,9 +53,20 @@ def check_target(path: str) -> None:
 
 
 def _to_stdout(chunks: Iterable[bytes]) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.writelines(chunks)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(chunks)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        mute_stdout()
+        raise
+
+
+def mute_stdout() -> None:
+    """Nobody reads stdout any more: let go of what is still buffered, or Python complains about it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _replace(path: str, chunks: Iterable[bytes]) -> None:

@@ -146,3 +146,19 @@ def test_a_snapshot_becomes_other_forms(tmp_path: Path, capsys: pytest.CaptureFi
     assert "first step that differs" in capsys.readouterr().out
     assert cli.main(["diff", str(tmp_path / "a.gscope"), str(tmp_path / "a.txt")]) == 2
     assert "is no gradscope snapshot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--headless", "--export", "-", "s.py"]])
+def test_a_reader_that_has_had_enough(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "s.py").touch()
+    read, write = os.pipe()
+    os.close(read)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "gradscope", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(write)
+    assert done.returncode in (2, 141)
+    assert "Exception" not in done.stderr
+    assert "fault" not in done.stderr
