@@ -121,7 +121,7 @@ def test_big_tensor_is_summarised() -> None:
     assert lines[0] == "arrives  float32 [8,64,384]  ‖·‖ 9.4e-02  max 1.0e-05"
     assert lines[1] == "  min -3e-04  mean -1e-04  0: 0  NaN: 0  inf: 0"
     assert "sends    → w   ‖·‖ 4.7e-02   ×0.5" in lines
-    assert node_page.big_tensor(view, 60) == view.tape.arrived_at(1)  # type: ignore[union-attr]
+    assert node_page.big_tensor(view, True) == view.tape.arrived_at(1)  # type: ignore[union-attr]
 
 
 def test_nan_in_a_big_tensor_is_counted() -> None:
@@ -130,7 +130,7 @@ def test_nan_in_a_big_tensor_is_counted() -> None:
 
 
 def test_small_tensor_needs_no_grid() -> None:
-    assert node_page.big_tensor(view_of(*graphs.two_outputs(), playhead=2, selection=2), WIDTH) == -1
+    assert node_page.big_tensor(view_of(*graphs.two_outputs(), playhead=2, selection=2), True) == -1
 
 
 def test_elements_that_do_not_fit_become_norms() -> None:
@@ -141,7 +141,7 @@ def test_elements_that_do_not_fit_become_norms() -> None:
     graph = drawing.graph()
     view = view_of(graph, drawing.tape(graph, [tuple(map(float, range(8)))]), 2, 1)
     assert page(view)[0].startswith("arrives  float32 [8]  ‖·‖ 11.83")
-    assert node_page.big_tensor(view, WIDTH) >= 0
+    assert node_page.big_tensor(view, False) >= 0
     assert page(view, 120)[0].split() == [f"[{i}]" for i in range(8)]
 
 

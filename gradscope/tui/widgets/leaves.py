@@ -48,6 +48,7 @@ class Leaves(PickList):
         self._view: View | None = None
         self._drawn: tuple[object, ...] = ()
         self._order: list[int] = []
+        self._fitted: tuple[object, object] = (None, None)
         self._columns = Columns(True, 8, 7, 10, 16, 0)
         self._events: tuple[Tape | None, list[tuple[int, int]]] = (None, [])
         """of a tape: (step, leaf) of every contribution to a leaf, in order"""
@@ -61,7 +62,8 @@ class Leaves(PickList):
         self._drawn = state
         picked = self._order[self.cursor] if self.cursor < len(self._order) else None
         self._order = self._ordered(view)
-        self._columns = self._fit(view)
+        if self._fitted != (view.tape, self.size):
+            self._fitted, self._columns = (view.tape, self.size), self._fit(view)
         self.set_count(len(self._order))
         self.redraw()
         self.cursor = (

@@ -124,8 +124,8 @@ class NodePane(Pane):
         if view is None or width == 0:
             return
         self.set_title(node_page.title(view))
-        lines = node_page.write(view, width)
-        tensor = node_page.big_tensor(view, width)
+        lines, in_full = node_page.fitting(view, width)
+        tensor = node_page.big_tensor(view, in_full)
         if tensor != NO_TENSOR and view.tape is not None:
             lines += self._values(view, tensor, width, max(4, page.size.height - len(lines) - 2))
         page.write(lines)

@@ -38,21 +38,20 @@ def title(view: View) -> str:
 
 
 def write(view: View, width: int) -> list[Content]:
-    """The Step tab of the selected row: elements written out if they fit the width, else norms."""
+    """The Step tab of the selected row."""
+    return fitting(view, width)[0]
+
+
+def fitting(view: View, width: int) -> tuple[list[Content], bool]:
+    """The Step tab, and whether elements are written out: they are if they fit the width, else norms are."""
     for in_full in (True, False):
         page = _page(view, in_full)
         if page is None:
-            return _nothing(view)
+            return _nothing(view), False
         lines = page.ledger.draw(width, cut=not in_full)
         if lines is not None:
-            return lines
-    return []
-
-
-def shows_in_full(view: View, width: int) -> bool:
-    """Whether every element stands on the page."""
-    page = _page(view, in_full=True)
-    return page is not None and not page.cut and page.ledger.draw(width) is not None
+            return lines, in_full
+    return [], False
 
 
 def main_tensor(view: View) -> tuple[str, int]:
@@ -71,10 +70,12 @@ def main_tensor(view: View) -> tuple[str, int]:
     return "arrives", playhead.shown(graph, tape, view.playhead, node)
 
 
-def big_tensor(view: View, width: int) -> int:
-    """The row's tensor when it does not stand on the page in full; NO_TENSOR otherwise."""
+def big_tensor(view: View, in_full: bool) -> int:
+    """The row's tensor when its elements do not stand on the page; NO_TENSOR otherwise."""
     _, tensor = main_tensor(view)
-    return NO_TENSOR if tensor == NO_TENSOR or shows_in_full(view, width) else tensor
+    if tensor == NO_TENSOR or view.tape is None or not view.tape.tensors.shape(tensor):
+        return NO_TENSOR
+    return NO_TENSOR if in_full and view.tape.tensors.values(tensor) else tensor
 
 
 def values_title(view: View, index: str) -> Content:

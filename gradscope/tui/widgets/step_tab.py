@@ -13,13 +13,13 @@ from textual.content import Content
 from gradscope.model import compare, playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
-from gradscope.model.playhead import Slot
 from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, LEAF, MUTED, SEED, TEXT, WARNING
 from gradscope.tui.widgets.ledger import Ledger
+from gradscope.tui.widgets.near import Near, near
 
 STRONG = f"bold {TEXT}"
 
@@ -31,9 +31,6 @@ TARGETS_SHOWN = 8
 TARGET = 15
 """characters of a leaf's name among what is sent"""
 
-DONE_SHOWN, PENDING_SHOWN = 5, 3
-"""contributions around the playhead: a tied weight has thousands"""
-
 
 class StepPage:
     """Writes one node, leaf or seed of a view into a ledger."""
@@ -43,8 +40,6 @@ class StepPage:
         self.in_full = in_full
         """elements, not norms"""
         self.ledger = Ledger()
-        self.cut = False
-        """a tensor on the page is too big to be written out"""
         self.last_was_brief = False
         self._headed: tuple[int, ...] = ()
 
@@ -92,7 +87,7 @@ class StepPage:
         if state == "run":
             self.arrives(node)
             self.sends(step)
-            self.targets([(one.edge, one.tensor) for one in self.tape.sent_by(step)])
+            self.targets(step)
         elif state == "never":
             self.ledger.line(("does not run in this pass", WARNING))
         else:
@@ -109,32 +104,32 @@ class StepPage:
         name = self.graph.gradient_name(node)
         for input_nr, tensor in arrivals[:SLOTS_SHOWN]:
             what = f"slot {input_nr}" if len(arrivals) > 1 else name if self.written_out(tensor) else ""
-            came = playhead.slot(self.graph, self.tape, self.view.playhead, node, input_nr)
+            came = near(self.tape, self.view.playhead, node, input_nr)
             self.tensor(Content.assemble(("arrives", STRONG), "  ", (what, MUTED)), tensor, self.origin(came), counts=True)
-            if len(came.done) > 1:
+            if came.done > 1:
                 self.contributions(came, pending=False)
         if len(arrivals) > SLOTS_SHOWN:
             self.ledger.line((f"… {len(arrivals) - SLOTS_SHOWN} more slots", MUTED))
         if self.tape.step_of(node) in self.tape.columns.hook_changed:
             self.ledger.line(("changed by a hook ", WARNING), ("on its way: not the sum of what was sent", MUTED))
 
-    def origin(self, came: Slot) -> Content:
+    def origin(self, came: Near) -> Content:
         """`from Add, step 1`, or by how much it differs from the first pass."""
         if self.view.against is not None and (delta := self.delta_arrived(came)):
             return delta
         if not came.done:
             return Content()
-        if len(came.done) > 1:
-            return Content.styled(f"sum of {len(came.done)}", MUTED)
-        one = came.done[0]
+        if came.done > 1:
+            return Content.styled(f"sum of {came.done}", MUTED)
+        one = came.last[0]
         return Content.styled(f"from {self.source(one)}{self.at_step(one)}", MUTED)
 
     # ------------------------------------------------------------ sends
 
     def sends(self, step: int) -> None:
-        sent = self.tape.sent_by(step)
+        sent = self.sent(step)
         came = math.hypot(*(self.tape.norm(t) for _, t in self.tape.arrivals(self.tape.node_at(step)) if t != NO_TENSOR))
-        for place, one in enumerate(sent[:TARGETS_SHOWN]):
+        for place, one in enumerate(sent):
             local = self.graph.local(one.edge)
             if local is not None and not self.written_out(one.tensor):
                 local = None
@@ -148,10 +143,15 @@ class StepPage:
                 head = ("", "")
             label = Content.assemble(head).pad_right(9 - len(head[0])) + Content.assemble(*self.target(one.edge))
             self.tensor(label, one.tensor, self.change(one, came))
-        if len(sent) > TARGETS_SHOWN:
-            self.ledger.line((f"… {len(sent) - TARGETS_SHOWN} more", MUTED))
+        if (more := len(self.tape.sent_range(step)) - len(sent)) > 0:
+            self.ledger.line((f"… {more} more", MUTED))
         if not sent:
             self.ledger.row(Content.styled("sends", STRONG), text="nothing")
+
+    def sent(self, step: int) -> list[Contribution]:
+        """The first of what a step sends, in slot order."""
+        indices = self.tape.sent_range(step)[:TARGETS_SHOWN]
+        return sorted(map(self.tape.contribution, indices), key=lambda one: one.edge)
 
     def target(self, edge: int) -> list[tuple[str, str]]:
         node = self.graph.target[edge]
@@ -173,11 +173,11 @@ class StepPage:
 
     # ------------------------------------------------------------ targets
 
-    def targets(self, sent: list[tuple[int, int]]) -> None:
+    def targets(self, step: int) -> None:
         """The gradients that were sent to, each once."""
         seen: set[tuple[int, int]] = set()
-        for edge, _ in sent[:TARGETS_SHOWN]:
-            place = self.graph.target[edge], self.graph.input_nr[edge]
+        for one in self.sent(step):
+            place = self.graph.target[one.edge], self.graph.input_nr[one.edge]
             if place not in seen:
                 if not seen or not self.last_was_brief:
                     self.ledger.line()
@@ -189,7 +189,7 @@ class StepPage:
 
         Brief is for where the one contribution that there is was just written.
         """
-        slot = playhead.slot(self.graph, self.tape, self.view.playhead, node, input_nr)
+        slot = near(self.tape, self.view.playhead, node, input_nr)
         leaf = self.leaf_of(node, input_nr)
         name = self.graph.gradient_name(node) or f"gradient of {self.graph.short(node)}"
         if leaf is not None:
@@ -197,7 +197,7 @@ class StepPage:
         elif len(self.slots(node)) > 1:
             name = f"{name} slot {input_nr}"
         plural = "contribution" if slot.total == 1 else "contributions"
-        self.ledger.line((name, f"bold {LEAF}" if leaf is not None else STRONG), f"  {len(slot.done)} of {slot.total} {plural}")
+        self.ledger.line((name, f"bold {LEAF}" if leaf is not None else STRONG), f"  {slot.done} of {slot.total} {plural}")
         if leaf is not None:
             self.grad_before(leaf)
         self.last_was_brief = brief and leaf is None and slot.total == 1
@@ -210,24 +210,21 @@ class StepPage:
         if leaf is not None and slot.complete:
             self.grad_after(leaf, slot)
 
-    def contributions(self, slot: Slot, pending: bool = True) -> None:
+    def contributions(self, slot: Near, pending: bool = True) -> None:
         """What came, `+`, and what is to come, `·`, near the playhead."""
-        if len(slot.done) > DONE_SHOWN:
-            self.ledger.line((f"  … {len(slot.done) - DONE_SHOWN} earlier", MUTED))
-        for one in slot.done[-DONE_SHOWN:]:
+        if slot.earlier:
+            self.ledger.line((f"  … {slot.earlier} earlier", MUTED))
+        for one in slot.last:
             now = one.step == self.view.playhead and self.view.playhead > 0
             note = Content.assemble((self.at_step(one).removeprefix(", "), f"bold {ACCENT}" if now else MUTED))
             if now:
                 note = Content.assemble(note, ("  ◀ now", f"bold {ACCENT}"))
             label = Content.assemble(("+ ", TEXT), (self.source(one), TEXT), (self.role(one.edge, slot), MUTED))
             self.tensor(label, one.tensor, note)
-        for edge in slot.pending[:PENDING_SHOWN] if pending else ():
-            source = self.graph.source[edge]
-            self.ledger.row(
-                f"· {self.graph.short(source)}{self.role(edge, slot)}", note=f"step {self.tape.step_of(source)}", style=MUTED
-            )
-        if pending and len(slot.pending) > PENDING_SHOWN:
-            self.ledger.line((f"  … {len(slot.pending) - PENDING_SHOWN} more to come", MUTED))
+        for one in slot.coming if pending else ():
+            self.ledger.row(f"· {self.source(one)}{self.role(one.edge, slot)}", note=f"step {one.step}", style=MUTED)
+        if pending and slot.later:
+            self.ledger.line((f"  … {slot.later} more to come", MUTED))
 
     def grad_before(self, leaf: int) -> None:
         before = self.tape.leaf_before(leaf)
@@ -235,7 +232,7 @@ class StepPage:
             return
         self.tensor(Content.styled("  was", MUTED), before, undefined="None", style="" if before != NO_TENSOR else TEXT)
 
-    def grad_after(self, leaf: int, slot: Slot) -> None:
+    def grad_after(self, leaf: int, slot: Near) -> None:
         """`.grad` after the call, where that is more than the total."""
         before, after = self.tape.leaf_before(leaf), self.tape.leaf_after(leaf)
         total = self.tape.leaf_total(leaf)
@@ -260,7 +257,6 @@ class StepPage:
             self.ledger.row(label, text=undefined, note=note if undefined == "None" else "undefined: counts as zero", style=style)
             return
         values = self.tape.tensors.values(tensor)
-        self.cut |= not values
         if values and self.written_out(tensor):
             self.heading(self.tape.tensors.shape(tensor))
             self.ledger.row(label, values, note, style=style)
@@ -298,7 +294,7 @@ class StepPage:
 
     # ------------------------------------------------------------ Δ
 
-    def delta_arrived(self, came: Slot) -> Content | None:
+    def delta_arrived(self, came: Near) -> Content | None:
         against = self.view.against
         return self.delta(compare.arrived(self.tape, against, came.node, came.input_nr)) if against is not None else None
 
@@ -306,7 +302,7 @@ class StepPage:
         against = self.view.against
         return self.delta(compare.edge(self.tape, against, one.edge)) if against is not None else None
 
-    def delta_so_far(self, slot: Slot) -> Content | str:
+    def delta_so_far(self, slot: Near) -> Content | str:
         """Of the running sum; the other pass at the same step."""
         against = self.view.against
         if against is None or against.columns.step_node != self.tape.columns.step_node:
@@ -347,11 +343,11 @@ class StepPage:
     def at_step(self, one: Contribution) -> str:
         return f", step {one.step}" if one.step else ""
 
-    def role(self, edge: int, slot: Slot) -> str:
+    def role(self, edge: int, slot: Near) -> str:
         """`self`, `other`: where a node sends to the same slot more than once."""
         if edge == UNKNOWN:
             return ""
-        sources = [one.source for one in slot.done] + [self.graph.source[other] for other in slot.pending]
+        sources = [one.source for one in (*slot.last, *slot.coming)]
         role = self.graph.role(edge) if sources.count(self.graph.source[edge]) > 1 else ""
         return f"  {role}" if role else ""
 
