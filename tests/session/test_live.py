@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from pathlib import Path
 
@@ -351,3 +352,36 @@ def test_a_saved_stop_opens_with_its_tensors(write, tmp_path: Path):
     assert isinstance(slice_, m.TensorSlice)
     assert slice_.values == [0.0, 6.0, 12.0, 18.0]
     assert view.sources[str(script)][0] == "import torch"
+
+
+def test_a_megabyte_of_output_loses_nothing_that_matters(write):
+    script = write("for i in range(20000):\n    print('line', i, 'x' * 40)\n" + TWO_OUTPUTS)
+    with living(script) as live:
+        live.stopped_with_tape()
+        assert live.text.splitlines()[-1] == "line 19999 " + "x" * 40
+        out = io.BytesIO()
+        live.terminal.log.write(out)
+        assert out.getvalue().count(b"\n") == 20000
+
+
+def test_workers_of_a_data_loader_do_not_disturb(write):
+    script = write("""
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+
+        if __name__ == "__main__":
+            torch.manual_seed(0)
+            net = torch.nn.Linear(3, 1)
+            data = TensorDataset(torch.ones(8, 3))
+            for (x,) in DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True):
+                net(x).sum().backward()
+            print("grad", net.weight.grad.tolist())
+    """)
+    with living(script) as live:
+        live.stopped_with_tape()
+        live.session.on_next_call()
+        live.until(lambda view: view.stops == 2 and view.busy is None and view.tape is not None)
+        live.session.resume()
+        view = live.ended()
+        assert view.exit is not None
+        assert (view.state, view.exit.code, live.text) == (State.ENDED, 0, "grad [[8.0, 8.0, 8.0]]")
