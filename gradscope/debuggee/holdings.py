@@ -107,7 +107,7 @@ class Holdings:
         found: list[tuple[int, str]] = []
         for parent, name in self._parents.get(module, ()):
             for root, path in self._module_paths(parent):
-                found.append((root, f"{path}.{name}" if path and not name.startswith("[") else path + name))
+                found.append((root, _joined(path, name)))
         self._paths[module] = found[:8] or [(module, "")]
         return self._paths[module]
 
@@ -166,6 +166,13 @@ class Holdings:
                 elif issubclass(type(value), self._module) and value is not one:
                     self._parents.setdefault(id(value), []).append((id(one), step))
                     waiting.append(value)
+
+
+def _joined(path: str, name: str) -> str:
+    """A path and one more step; the wrapper that torch.compile puts round a module does not count."""
+    if name == "_orig_mod":
+        return path
+    return f"{path}.{name}" if path and not name.startswith("[") else path + name
 
 
 def is_module(thing: Any) -> bool:

@@ -147,6 +147,13 @@ def test_module_paths() -> None:
     assert [names.module(one) for one in (outer, outer[0], outer[1][0])] == ["outer", "outer.0", "outer.1.0"]
 
 
+def test_a_compiled_module_keeps_its_paths() -> None:
+    net = Net()
+    fast = torch.compile(net, backend="eager")
+    del net
+    assert leaf_names([fast.fc1.bias], sys._getframe())[0] == LeafName("fc1.bias", ("fast.fc1.bias",), "parameter", "")
+
+
 def test_naming_runs_none_of_the_persons_code() -> None:
     class Trap:
         w = property(lambda self: pytest.fail("property called"))
