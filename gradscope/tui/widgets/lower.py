@@ -44,6 +44,8 @@ class LowerPane(Pane):
         self._bar = TabBar()
         self._leaves, self._findings, self._output, self._watch = Leaves(), Findings(), Output(), Watch()
         self._open = "leaves"
+        self._chosen = False
+        """the person has opened a tab"""
 
     def compose(self) -> ComposeResult:
         yield self._bar
@@ -54,14 +56,14 @@ class LowerPane(Pane):
             yield self._watch
 
     def on_mount(self) -> None:
-        self.open_tab(self._open)
+        self._turn(self._open)
 
     # ------------------------------------------------------------ what the app calls
 
     def show(self, view: View) -> None:
-        before, self._view = self._view, view
-        if before is not None and before.tape is None and view.tape is None and view.state is not before.state:
-            self._follow_state(view.state)
+        self._view = view
+        if not self._chosen:
+            self._open_for(view)
         self._draw()
 
     def tab(self, direction: int) -> None:
@@ -69,9 +71,12 @@ class LowerPane(Pane):
         self.open_tab(self._bar.neighbour(direction))
 
     def open_tab(self, name: str) -> None:
-        """Open `leaves`, `findings`, `output` or `watch`."""
-        if name not in TABS:
-            return
+        """Open `leaves`, `findings`, `output` or `watch`, and keep it open over stops."""
+        if name in TABS:
+            self._chosen = True
+            self._turn(name)
+
+    def _turn(self, name: str) -> None:
         self._open = name
         for other, part in zip(TABS, self._parts, strict=True):
             part.display = other == name
@@ -134,6 +139,12 @@ class LowerPane(Pane):
         event.stop()
         self.open_tab(event.tab)
 
+    def on_descendant_focus(self) -> None:
+        self._draw()
+
+    def on_descendant_blur(self) -> None:
+        self._draw()
+
     def on_focus(self) -> None:
         self._light(True)
 
@@ -155,10 +166,11 @@ class LowerPane(Pane):
         for picking in (self._leaves, self._findings.list, self._watch):
             picking.light(lit)
 
-    def _follow_state(self, state: State) -> None:
-        """While nothing is recorded the script's output is what there is to see."""
-        if state in (State.STARTING, State.RUNNING, State.CRASHED):
-            self.open_tab("output")
+    def _open_for(self, view: View) -> None:
+        """Until the person chooses a tab: the script's output while nothing is recorded, then the leaves."""
+        wanted = "output" if view.tape is None and view.state not in (State.STOPPED, State.SNAPSHOT) else "leaves"
+        if wanted != self._open:
+            self._turn(wanted)
 
     def _draw(self) -> None:
         view = self._view
@@ -166,5 +178,7 @@ class LowerPane(Pane):
             return
         leaves = len(view.graph.leaves) if view.graph is not None else 0
         counts = {"leaves": str(leaves), "findings": str(len(view.findings)), "watch": str(len(view.watches) or "")}
+        if self._output.has_focus:
+            counts["output"] = "(keys go to your script, Esc leaves)"
         self._bar.show([(name, f"{name.capitalize()} {counts.get(name, '')}".rstrip()) for name in TABS], self._open)
         self._parts[TABS.index(self._open)].show(view)
