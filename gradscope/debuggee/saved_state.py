@@ -35,7 +35,7 @@ from gradscope.debuggee.exactness import same_bits
 _SCANNED = 10_000
 """Objects whose contents are looked at in one go."""
 _MOST_ITEMS = 100_000
-"""Containers longer than that are not copied."""
+"""Containers longer than that are not copied, and no more things than that are looked at."""
 
 
 @dataclass(slots=True)
@@ -159,6 +159,7 @@ class Containers:
         self._cells: dict[int, tuple[Any, Any]] = {}
         self._globals: list[tuple[dict[str, Any], str, Any]] = []
         self._functions: set[int] = set()
+        self._left = _MOST_ITEMS
 
     def save_function(self, function: Any) -> None:
         """What the function can write at arm's length: its closure, the globals it names, the object it is bound to."""
@@ -203,8 +204,11 @@ class Containers:
         if type(attributes) is dict:
             self.save(attributes)
 
-    def save(self, value: Any, depth: int = 2) -> None:
+    def save(self, value: Any, depth: int = 3) -> None:
         """Remember what a container holds, and what the containers in it hold."""
+        self._left -= 1
+        if self._left < 0:
+            return
         if isinstance(value, FunctionType):
             self.save_function(value)
             return
