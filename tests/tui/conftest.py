@@ -55,12 +55,14 @@ def sight() -> Callable[[Pilot[int]], Sight]:
 
 @pytest.fixture
 def shown() -> Callable[..., Opened]:
-    """`async with shown(view, size=(120, 36)) as pilot`: the whole app over a hand-made view."""
+    """`async with shown(view, size=(120, 36)) as pilot`: the whole app over a hand-made view; `told` collects messages."""
 
     @asynccontextmanager
-    async def open_app(view: View, size: tuple[int, int] = (120, 36), ascii_only: bool = False) -> AsyncIterator[Pilot[int]]:
+    async def open_app(
+        view: View, size: tuple[int, int] = (120, 36), ascii_only: bool = False, told: list[Message] | None = None
+    ) -> AsyncIterator[Pilot[int]]:
         app = GradscopeApp(ascii_only=ascii_only)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, message_hook=told.append if told is not None else None) as pilot:
             app.show(view)
             await pilot.pause()
             yield pilot
@@ -70,15 +72,14 @@ def shown() -> Callable[..., Opened]:
 
 @pytest.fixture
 def walked() -> Callable[..., Opened]:
-    """`async with walked(session) as pilot`: the app over a session that keys act on; `pilot.app.told` lists the messages."""
+    """`async with walked(session) as pilot`: the app over a session that keys act on."""
 
     @asynccontextmanager
     async def open_app(
         session: Session, size: tuple[int, int] = (120, 36), told: list[Message] | None = None
     ) -> AsyncIterator[Pilot[int]]:
         app = GradscopeApp(session=session)
-        hear = told.append if told is not None else None
-        async with app.run_test(size=size, message_hook=hear) as pilot:
+        async with app.run_test(size=size, message_hook=told.append if told is not None else None) as pilot:
             await pilot.pause()
             yield pilot
 

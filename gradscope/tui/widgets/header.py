@@ -45,9 +45,9 @@ class Header(Widget, can_focus=False):
     def _right(self, width: int) -> str:
         """The status, without its lesser parts where there is no room for them beside the script."""
         parts = list(self._status)
-        while _joined(parts) + len(self._script) + 3 > width and any(part.lesser for part in parts):
+        while len(_joined(parts)) + len(self._script) + 3 > width and any(part.lesser for part in parts):
             parts.remove(next(part for part in parts if part.lesser))
-        return " · ".join(part.text for part in parts) + " "
+        return _joined(parts) + " "
 
 
 class Part(NamedTuple):
@@ -58,8 +58,8 @@ class Part(NamedTuple):
     """goes where there is no room: never step, findings or pass"""
 
 
-def _joined(parts: list[Part]) -> int:
-    return sum(len(part.text) + 3 for part in parts)
+def _joined(parts: list[Part]) -> str:
+    return " · ".join(part.text for part in parts)
 
 
 def call_texts(view: View) -> tuple[str, str]:

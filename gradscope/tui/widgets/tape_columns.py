@@ -16,6 +16,7 @@ DELTA = 9
 NARROWEST_NODE, WIDEST_NODE = 14, 26
 NARROWEST_MAKES, WIDEST_MAKES = 10, 26
 WIDEST_SHAPE = 14
+LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Content:
     makes: int
     line: int
     shape: int
+    flags: int
     grouped: bool
     """Some rows stand for several steps."""
 
@@ -45,6 +47,7 @@ class Content:
             makes=_between(NARROWEST_MAKES, max(map(cells, codes), default=0), WIDEST_MAKES),
             line=max(4, len(str(lines)) + 1),
             shape=_between(4, max((len(numbers.shape(shape)) for shape in shapes), default=0), WIDEST_SHAPE),
+            flags=2 if grouped or _flagged(tape) else 1,
             grouped=grouped,
         )
 
@@ -73,7 +76,7 @@ class Columns:
     def fit(cls, width: int, content: Content, rail: int, delta: bool) -> Columns:
         """Columns for a list of this width: `makes` goes first, then shape, then line."""
         rail = min(max(5, rail), max(5, width // 4))
-        flags, bar = (2 if content.grouped else 1), (0 if delta else BAR)
+        flags, bar = content.flags, (0 if delta else BAR)
         fixed = GUTTER + content.step + 1 + rail + 1 + NORM + flags + bar + (DELTA if delta else 0)
         room = width - fixed
         shape = content.shape + 1
@@ -90,6 +93,11 @@ class Columns:
         widest = content.node + 1 + content.line
         node = max(4, min(room - shape - 1, widest if not content.grouped else max(widest, 22)))
         return cls(content.step, rail, node, 0, 0, max(0, shape - 1), flags, bar, _delta(delta))
+
+
+def _flagged(tape: Tape) -> bool:
+    """Whether a step has a flag; taken for granted of long passes."""
+    return tape.steps > LOOKED_AT or any(tape.flags(step) for step in range(1, tape.steps + 1))
 
 
 def _delta(wanted: bool) -> int:
