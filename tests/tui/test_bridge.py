@@ -90,8 +90,8 @@ def test_after_mute_nothing_is_posted(launched) -> None:
     assert told == []
 
 
-def test_messages_of_a_kind_replace_each_other(launched) -> None:
-    bridge = Bridge(launched, lambda message: None)
+def test_messages_of_a_kind_replace_each_other() -> None:
+    bridge = Bridge(SimpleNamespace(), lambda message: None)  # type: ignore[arg-type]
     assert ReportsCame(bridge).can_replace(ReportsCame(bridge))
     assert not ReportsCame(bridge).can_replace(OutputCame(bridge))
     assert not OutputCame(bridge).can_replace(ScriptGone(bridge, 0))
