@@ -88,7 +88,7 @@ class Findings(Vertical):
     def _share(self) -> None:
         """The list gets the lines it needs, at most half."""
         count = len(self.list.findings)
-        self.list.styles.height = min(count, max(1, self.size.height // 2))
+        self.list.styles.height = min(count, max(1, self.size.height // 2)) if self.size.height else count
 
 
 def details(finding: Finding) -> Content:

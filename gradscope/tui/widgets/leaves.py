@@ -21,7 +21,7 @@ from gradscope.tui.widgets.pick_list import PickList
 WRITTEN_OUT = 4
 """leaves of at most this many elements show them; if one has more, all show norms"""
 
-NAMES = (8, 28)
+NAMES = (8, 60)
 """least and greatest width of the names"""
 
 
@@ -32,6 +32,7 @@ class Columns:
     in_full: bool
     name: int
     shape: int
+    """0 where there is no room for it"""
     was: int
     """0 where nothing was there before in any leaf and norms are shown"""
     values: int
@@ -126,13 +127,18 @@ class Leaves(PickList):
         in_full = count <= WRITTEN_OUT and name + shape + (wide if accumulates else 10) + values + 4 <= self.size.width
         if in_full:
             return Columns(True, name, shape, wide if accumulates else 10, values, wide if accumulates else 0)
-        return Columns(False, name, shape, 9 if accumulates else 0, 9, 9 if accumulates else 0)
+        norm = 9 if accumulates else 0
+        owner = min(10, max((len(leaf.owner) for leaf in leaves), default=0))
+        room = self.size.width - 2 * norm - 9 - 6 - owner
+        if name + shape > room:
+            shape = 0
+        return Columns(False, min(name, max(NAMES[0], room - shape)), shape, norm, 9, norm)
 
     # ------------------------------------------------------------ drawing
 
     def draw_heading(self, line: int, width: int) -> Strip:
         at, muted = self._columns, colours.muted
-        drawn = Line().left("leaf", at.name, muted).left("shape", at.shape, muted)
+        drawn = Line().left("leaf", at.name, muted).left("shape" if at.shape else "", at.shape, muted)
         if at.in_full:
             drawn.left(".grad was", at.was, muted).left("so far", at.values, muted).left("from", 5, muted)
         else:
@@ -152,8 +158,9 @@ class Leaves(PickList):
         graph, tape = view.graph, view.tape
         leaf = graph.leaves[place]
         reason = unreached(graph, tape, place)
-        line = Line().left(leaf.name, at.name, colours.warning if reason else colours.leaf)
-        line.left(numbers.shape(leaf.shape), at.shape, colours.text)
+        line = Line().left(ending(leaf.name, at.name - 1), at.name, colours.warning if reason else colours.leaf)
+        if at.shape:
+            line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:
             line.right("None", at.was + at.values - 1 if not at.in_full else 4, colours.text).add(" ").add(
                 reason, colours.warning
@@ -191,6 +198,11 @@ def unreached(graph: BackwardGraph, tape: Tape, place: int) -> str:
     if leaf.node == UNKNOWN:
         return "not used" if leaf.requires_grad else "frozen"
     return "" if tape.step_of(leaf.node) or tape.indices_to(leaf.node, leaf.input_nr) else "not reached"
+
+
+def ending(name: str, width: int) -> str:
+    """A dotted name says most at its end."""
+    return name if len(name) <= width else "…" + name[len(name) - width + 1 :]
 
 
 def _numel(shape: tuple[int, ...]) -> int:
