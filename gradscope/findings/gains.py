@@ -55,13 +55,14 @@ def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
 
 
 def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
-    lines: dict[int, _Line] = {}
+    lines: dict[tuple[str, int], _Line] = {}
     for step, node in enumerate(tape.step_node, 1):
         origin = graph.origin_index(node)
         gain = tape.gain(step) if origin != UNKNOWN else math.nan
         if not 0 < gain < math.inf:
             continue
-        line = lines.setdefault(origin, _Line())
+        made = graph.columns.origins[origin]
+        line = lines.setdefault((made.file, made.line), _Line())
         change = math.log(gain)
         line.steps += 1
         line.log_gain += change
@@ -73,8 +74,12 @@ def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
 def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) -> Finding:
     name, origin = graph.leaves[leaf].name, graph.origin(line.node)
     assert origin is not None
-    nodes = f"the {line.steps} nodes" if line.steps > 1 else "the node"
-    cause = f"{nodes} of line {origin.line} multiply it by {math.exp(min(line.log_gain, 700.0)):.0e}"
+    nodes = (
+        f"the {line.steps} nodes of line {origin.line} multiply"
+        if line.steps > 1
+        else f"the node of line {origin.line} multiplies"
+    )
+    cause = f"{nodes} it by {math.exp(min(line.log_gain, 700.0)):.0e}"
     hint = (
         "clip the gradient norm, or make the repeated factor smaller (weights, normalisation)"
         if kind == "exploding"

@@ -97,16 +97,22 @@ def _nonzero(tape: Tape, tensor: int) -> bool:
 
 
 def _starved(graph: BackwardGraph, tape: Tape, node: int, zero: set[int]) -> set[int]:
-    """Leaves below the node to which nothing but zeros comes, over edges that carry zeros."""
+    """Leaves below the node to which nothing but zeros comes; not those where contributions of some other way cancel."""
     seen, todo = {node}, [node]
     while todo:
         for index in tape.sent_range(tape.step_of(todo.pop())):
-            target = graph.target[tape.contribution_edge[index]]
-            if tape.contribution_tensor[index] in zero and target not in seen:
+            edge = tape.contribution_edge[index]
+            target = graph.target[edge]
+            if target not in seen and _only_zeros(tape, target, graph.input_nr[edge], zero):
                 seen.add(target)
                 todo.append(target)
     found = {leaf for one in seen for leaf in graph.leaves_at(one)}
     return {leaf for leaf in found if tape.leaf_total(leaf) in zero}
+
+
+def _only_zeros(tape: Tape, node: int, input_nr: int, zero: set[int]) -> bool:
+    tensors = (tape.contribution_tensor[index] for index in tape.indices_to(node, input_nr))
+    return all(tensor == NO_TENSOR or tensor in zero for tensor in tensors)
 
 
 def _clipped(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:

@@ -99,8 +99,11 @@ class TestZero:
         code = drawing.node("AddmmBackward0", origin=drawing.origin(FILE, 13, "code = enc(x)"))
         top = drawing.node("AddBackward0")
         drawing.edge(code, leaf)
-        for local in ((1.0,), (0.0,), (-1.0,)):
-            drawing.edge(top, code, local)
+        flat = drawing.node("RoundBackward0")
+        drawing.edge(flat, code, (0.0,))
+        drawing.edge(top, code, (1.0,))
+        drawing.edge(top, flat)
+        drawing.edge(top, code, (-1.0,))
         drawing.root(top)
         (found,) = told(drawing, (2.0,))
         assert (found.kind, found.op, found.line) == ("zero-gradient", "AddmmBackward0", 13)
@@ -200,6 +203,21 @@ class TestGains:
         (found,) = diagnose(graph, tape)
         assert (found.kind, found.severity, found.line, found.leaf) == ("exploding", "warning", 16, "W")
         assert found.related == (Related(FILE, 16, "the 60 nodes of line 16 multiply it by 2e+15"),)
+
+    def test_nodes_of_one_line_are_weighed_together(self):
+        """A root mean square divides by what the square multiplied with: no explosion."""
+        drawing = graphs.Drawing()
+        leaf = drawing.leaf("w")
+        code = "loss = h.pow(2).mean().sqrt()"
+        square = drawing.node("PowBackward0", origin=drawing.origin(FILE, 17, code, function="Tensor.pow"))
+        root = drawing.node("SqrtBackward0", origin=drawing.origin(FILE, 17, code, function="Tensor.sqrt"))
+        last = drawing.node("MulBackward0", origin=drawing.origin(FILE, 16, "h = w * c"))
+        drawing.edge(last, leaf, (1e9,))
+        drawing.edge(square, last, (1e12,))
+        drawing.edge(root, square, (1e-12,))
+        drawing.root(root)
+        (found,) = told(drawing, (1.0,))
+        assert (found.kind, found.line) == ("exploding", 16)
 
     def test_vanishing_with_its_line(self):
         graph, tape = rounds(60, 0.5, late=True)
