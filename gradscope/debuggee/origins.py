@@ -240,6 +240,7 @@ class Origins:
             module_type=place.module_type,
             torch_function="" if place.function is None else function_name(self._torch, place.function),
             code=made_by.code,
+            expression="" if span is None else statements.expression(code.co_filename, span),
             target=target,
         )
 

@@ -75,6 +75,17 @@ def makes_result(made_by: ast.stmt, span: Span) -> bool:
     return isinstance(value, ast.expr) and _span(value) == span
 
 
+def expression(file: str, span: Span) -> str:
+    """The text with this span, joined to one line: the part of a statement that made one node."""
+    line, end_line, column, end_column = span
+    part = [text.encode() for text in _read(file).lines[line - 1 : end_line]]
+    if not part:
+        return ""
+    part[-1] = part[-1][:end_column]
+    part[0] = part[0][column:]
+    return _one_line(b"".join(part).decode(errors="replace"), several=line != end_line)
+
+
 def forget() -> None:
     """Read files anew at the next question."""
     _files.clear()
@@ -130,11 +141,15 @@ def _text(lines: list[str], node: ast.stmt) -> str:
     if (node.end_lineno, node.end_col_offset) and last == node.end_lineno:
         part[-1] = part[-1][: node.end_col_offset]
     part[0] = part[0][node.col_offset :]
-    text = b"".join(part).decode(errors="replace")
+    return _one_line(b"".join(part).decode(errors="replace"), several=first != last)
+
+
+def _one_line(text: str, *, several: bool) -> str:
+    """Code without its comments and line breaks, and without the blanks that brackets leave when `several` lines are joined."""
     if "#" in text:
         text = _without_comments(text)
     text = " ".join(text.replace("\\\n", " ").split())
-    return re.sub(r",? ([)\]}])", r"\1", re.sub(r"([(\[{]) ", r"\1", text)) if first != last else text
+    return re.sub(r",? ([)\]}])", r"\1", re.sub(r"([(\[{]) ", r"\1", text)) if several else text
 
 
 def _without_comments(text: str) -> str:

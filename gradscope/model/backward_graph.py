@@ -154,9 +154,15 @@ class BackwardGraph:
         return f"{leaf.name}  ({'input' if leaf.kind == 'input' else 'leaf'})"
 
     def makes(self, node: int) -> str:
-        """The statement of the forward that made the node: `b = x.sin()`; empty for leaves and where unknown."""
+        """What of the forward made the node: the statement, `b = x.sin()`, or the part of it, `x[0] ** 2`.
+
+        Empty for leaves and where unknown.
+        """
         index = self.origin_index(node)
-        return "" if index == UNKNOWN else self.columns.origins[index].code
+        if index == UNKNOWN:
+            return ""
+        origin = self.columns.origins[index]
+        return origin.code if origin.target or not origin.expression else origin.expression
 
     def gradient_name(self, node: int) -> str:
         """What arrives at the node: `∂b`, for a leaf `x.grad`; empty where the forward gave the tensor no name of its own."""

@@ -31,6 +31,8 @@ class Origin:
     """The public torch function called: `torch.nn.functional.linear`, `Tensor.sin`."""
     code: str = ""
     """The statement at that line as the person wrote it, joined to one line: `b = x.sin()`."""
+    expression: str = ""
+    """The part of the statement that is this call, where Python tells (3.11+): `x[0] ** 2`."""
     target: str = ""
     """The name the statement assigns its result to, if it does to exactly one: `b`."""
 

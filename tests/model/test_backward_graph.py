@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import graphs
 import networkx as nx
@@ -35,6 +36,14 @@ def test_words(graph):
     assert graph.shape(SIN) == (2,)
     assert graph.dtype(SIN) == "float32"
     assert graph.local(graph.out_edges(SIN)[0]).values == (math.cos(1.0), math.cos(2.0))
+
+
+def test_a_part_of_a_statement_is_shown_as_that_part(graph):
+    columns = graph.columns
+    columns.origins = [replace(origin, expression="x * x", target="") for origin in columns.origins]
+    assert BackwardGraph(columns).makes(MUL) == "x * x"
+    columns.origins = [replace(origin, expression="x * x", target="a") for origin in columns.origins]
+    assert BackwardGraph(columns).makes(MUL) == "a = x * x"
 
 
 def test_leaves_reached_and_not():

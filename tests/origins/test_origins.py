@@ -88,6 +88,7 @@ def test_line_function_statement_and_target(origins: Origins) -> None:
         function=of(origins, b).function,
         torch_function="Tensor.sin",
         code="b = x.sin()",
+        expression="x.sin()" if sys.version_info >= (3, 11) else "",
         target="b",
     )
     assert of(origins, b).function.endswith("test_line_function_statement_and_target")
@@ -106,6 +107,7 @@ def test_only_the_whole_expression_makes_the_target(origins: Origins) -> None:
     )
     if sys.version_info >= (3, 11):
         assert (last.target, first.target) == ("y", "")
+        assert (last.expression, first.expression) == ("x.sin().cos()", "x.sin()")
 
 
 def test_statement_over_several_lines(origins: Origins) -> None:
