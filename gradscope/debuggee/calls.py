@@ -121,8 +121,10 @@ class Calls:
 
     # ------------------------------------------------------------ a stop
 
-    def _open(self, call: BackwardCall) -> Stop:
-        return Stop(self._link, self._server.sources, of_call(call, self.origins), self.origins)
+    def _open(self, call: BackwardCall | None) -> Stop:
+        server = self._server
+        subject = None if call is None else of_call(call, self.origins)
+        return Stop(self._link, server.sources, subject, self.origins, server.set_breaks)
 
     def _stop(self, call: BackwardCall, reason: str, detail: str, stop: Stop | None = None) -> After | None:
         """Stand still until the person resumes. Then the script's own call runs, checked against what was explored."""
@@ -146,7 +148,8 @@ class Calls:
         """Send the graph, the pass of the script's own seeds and that of `--gradient`."""
         assert stop.subject is not None
         if stop.subject.empty:
-            self._offer(stop, [live_roots.scope_of(frame) for frame in live_roots.own_frames(call.script_frame)])
+            stop.frame = call.script_frame
+            self._offer(stop, [live_roots.scope_of(frame) for frame in live_roots.own_frames(stop.frame)])
             return
         stop.show()
         try:
@@ -161,6 +164,7 @@ class Calls:
             stop.refuse(0, error)
 
     def _offer(self, stop: Stop, scopes: Sequence[Scope]) -> None:
+        """Send the tensors that could be differentiated."""
         stop.live = live_roots.find(torch, scopes)
         self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
 
@@ -282,13 +286,12 @@ class Calls:
     def stop_without_call(self, call: m.Call, reason: str, detail: str, scopes: Sequence[Scope], frame: FrameType | None) -> None:
         """Stop at a line, or at the script's end: the person picks a root among the tensors that are alive."""
         with self._server.turn, self._at_work():
-            stop = Stop(self._link, self._server.sources, None, self.origins)
+            stop = self._open(None)
             stop.frame = frame
-            candidates = live_roots.find(torch, scopes)
-            self._link.send(m.Stopped(call, reason, detail or ("" if candidates else NOTHING_ALIVE)))
+            stop.live = live_roots.find(torch, scopes)
+            self._link.send(m.Stopped(call, reason, detail or ("" if stop.live else NOTHING_ALIVE)))
             self._server.sources.send([call.file])
-            stop.live = candidates
-            self._link.send(m.LiveTensors([candidate.shown for candidate in candidates]))
+            self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
             try:
                 self._server.resume(stop.serve())
             finally:

@@ -47,7 +47,10 @@ class LineTrap:
 class _Tracing(LineTrap):
     """Python 3.10 and 3.11: a trace function, which costs each call of Python code something while it is armed."""
 
+    _armed = False
+
     def arm(self) -> None:
+        self._armed = True
         frame: FrameType | None = sys._getframe()
         while frame is not None:
             if self.line_in(frame.f_code.co_filename):
@@ -56,16 +59,17 @@ class _Tracing(LineTrap):
         sys.settrace(self._trace_call)
 
     def disarm(self) -> None:
+        self._armed = False
         if sys.gettrace() == self._trace_call:
             sys.settrace(None)
 
     def _trace_call(self, frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         return self._trace_line if self.line_in(frame.f_code.co_filename) else None
 
-    def _trace_line(self, frame: FrameType, event: str, argument: object) -> TraceFunction:
+    def _trace_line(self, frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         if event == "line" and frame.f_lineno == self.line_in(frame.f_code.co_filename):
             self._reached(frame)
-        return self._trace_line
+        return self._trace_line if self._armed else None  # None leaves the frame to whoever was armed meanwhile
 
 
 if sys.version_info >= (3, 12):

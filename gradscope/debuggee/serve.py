@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
@@ -14,11 +15,12 @@ from gradscope.debuggee.last_frames import LastFrames
 from gradscope.debuggee.link import Link
 from gradscope.debuggee.sources import Sources
 from gradscope.debuggee.stops import Stops
+from gradscope.errors import UsageError
+from gradscope.model.conditions import Condition, parse
 from gradscope.protocol import messages as m
 
 if TYPE_CHECKING:
     from gradscope.debuggee.calls import Calls
-    from gradscope.model.conditions import Condition
 
 NO_TORCH = "the script has not imported torch"
 
@@ -35,6 +37,8 @@ class Server:
         """armed conditions by their text"""
         self.turn = threading.RLock()
         """backward calls of several threads take turns"""
+        self._script = os.path.abspath(sys.argv[0]) if os.path.exists(sys.argv[0]) else ""
+        """python takes `__file__` away before the end is told"""
         self._count = 0
         self._calls: Calls | None = None
         self._last_frames = LastFrames()
@@ -76,9 +80,11 @@ class Server:
         place, main = self.stops.place, self._last_frames.main
         detail = "" if place is None else f"{place.file}:{place.line} was not reached"
         frames = [*reversed(self._last_frames.frames), *([] if main is None else [main])]
-        scopes = [live_roots.scope_of(frame) for frame in frames] or [_main_scope()]
-        file = getattr(sys.modules["__main__"], "__file__", "") or ""
-        call = m.Call(0, "none", file, 0 if main is None else main.f_lineno, "<module>", "")
+        scopes = [live_roots.scope_of(frame) for frame in frames] or [
+            live_roots.Scope(vars(sys.modules["__main__"]), "the script")
+        ]
+        file, line = (self._script, 0) if main is None else (main.f_code.co_filename, main.f_lineno)
+        call = m.Call(0, "none", file, line, "<module>", "")
         self._stop_without_call(call, "end", detail, scopes, frames[0] if frames else None)
         self._last_frames.release()
 
@@ -117,12 +123,15 @@ class Server:
         self._arm()
 
     def set_breaks(self, texts: list[str]) -> None:
-        if texts:
-            from gradscope.model.conditions import parse
+        """Arm these conditions and no others.
 
+        Raises:
+            UsageError: one of them is none.
+        """
+        try:
             self.conditions = {text: parse(text) for text in texts}
-        else:
-            self.conditions = {}
+        except ValueError as error:
+            raise UsageError("this is no condition to stop at", str(error)) from error
 
     # ------------------------------------------------------------ lines
 
@@ -153,8 +162,8 @@ class Server:
         if statement.calls_backward:
             self._inside = frame
             return
-        self._disarm()
-        self._disarm = lambda: None
+        # Stays armed while we stop: when its trace function returns, Python 3.11 writes a frame's variables back from the dict
+        # that `frame_locals` otherwise empties.
         function = getattr(code, "co_qualname", code.co_name)
         call = m.Call(0, "none", code.co_filename, frame.f_lineno, function, "", thread=threading.current_thread().name)
         scopes = [live_roots.scope_of(one) for one in live_roots.own_frames(frame)]
@@ -183,11 +192,6 @@ class Server:
             shown(kind, error, error.__traceback__)
 
         sys.excepthook = excepthook
-
-
-def _main_scope() -> live_roots.Scope:
-    main = sys.modules["__main__"]
-    return live_roots.Scope(dict(vars(main)), getattr(main, "__file__", "") or "__main__")
 
 
 def _died(error: BaseException) -> m.Died:

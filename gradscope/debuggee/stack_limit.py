@@ -31,7 +31,7 @@ def keep_to_main_thread(soft: int) -> None:
             if hasattr(module, name):
                 setattr(module, name, _with_limit(soft, getattr(module, name)))
     if "subprocess" in sys.modules:  # it has copied the name
-        sys.modules["subprocess"]._fork_exec = _posixsubprocess.fork_exec
+        vars(sys.modules["subprocess"])["_fork_exec"] = _posixsubprocess.fork_exec
     os.register_at_fork(after_in_child=lambda: _set_limit(soft))
 
 

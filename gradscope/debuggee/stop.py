@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import torch
@@ -28,8 +28,16 @@ _HELD_PASSES = 8
 class Stop:
     """Serves one stop, from its first pass to `Resume`."""
 
-    def __init__(self, link: Link, sources: Sources, subject: Subject | None, origins: Origins | None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        sources: Sources,
+        subject: Subject | None,
+        origins: Origins | None,
+        set_breaks: Callable[[list[str]], None],
+    ) -> None:
         self._link = link
+        self._set_breaks = set_breaks
         self._sources = sources
         self._origins = origins
         self.subject = subject
@@ -118,6 +126,8 @@ class Stop:
                 self._link.send(m.TensorSlice(request.request, shape, values))
             case m.FetchTensors():
                 self.send_tensors(request.request, request.tape, request.tensors)
+            case m.SetBreaks():
+                self._set_breaks(request.breaks)
             case m.ReadSource():
                 self._link.send(m.Source(request.file, source(request.file) or ""))
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,9 @@ DRIVER = Path(__file__).with_name("headless_driver.py")
 ROOT = Path(__file__).parents[2]
 
 _ADDRESS = re.compile("0x[0-9a-f]{6,}")
+
+NEVER = Configure(stop_at="never")
+RECORD = Configure(stop_at="never", record=-1)
 
 Kind = TypeVar("Kind")
 
@@ -72,18 +75,19 @@ class Scripts:
 
     def headless(self, *arguments: str, configure: Configure | None = None, stdin: str = "") -> Outcome:
         kept = self.folder / "reports"
-        settings = msgspec.json.encode(configure or Configure(stop_at="never")).decode()
+        settings = msgspec.json.encode(configure or NEVER).decode()
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         # What PYTHONPATH gives to the driver the script sees as well; plain runs see it too (`same`).
         outcome = self._run([sys.executable, str(DRIVER), str(kept), settings, *arguments], environment, stdin)
         outcome.reports = msgspec.msgpack.decode(kept.read_bytes(), type=list[Report]) if kept.exists() else []
         return outcome
 
-    def same(self, *arguments: str, stdin: str = "", configure: Configure | None = None) -> Outcome:
-        """Run both ways; assert that nobody can tell the difference by exit code, stdout or stderr."""
-        ours = self.headless(*arguments, stdin=stdin, configure=configure)
+    def same(self, *arguments: str, stdin: str = "", configures: Sequence[Configure] = (NEVER,)) -> Outcome:
+        """Run both ways; assert that nobody can tell the difference by exit code, stdout or stderr. The last run's outcome."""
         plain = self._run([sys.executable, *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}, stdin)
-        assert ours.seen == plain.seen
+        for configure in configures:
+            ours = self.headless(*arguments, stdin=stdin, configure=configure)
+            assert ours.seen == plain.seen
         return ours
 
     def _run(self, command: list[str], environment: dict[str, str], stdin: str) -> Outcome:
@@ -105,20 +109,28 @@ class Live:
         self.launched = launched
         self.reports: list[Report] = []
         self.printed = b""
+        self._taken = 0
 
     def send(self, request: Request) -> None:
         self.launched.channel.send(request)
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [report for report in self.reports if isinstance(report, kind)]
 
     def type(self, text: str) -> None:
         assert self.launched.terminal is not None
         os.write(self.launched.terminal, text.encode())
 
     def wait_for(self, kind: type[Kind]) -> Kind:
-        """Take reports until one of this kind comes."""
-        before = len(self.reports)
+        """The next report of this kind, after the last one waited for."""
 
         def came() -> Kind | None:
-            return next((report for report in self.reports[before:] if isinstance(report, kind)), None)
+            for place in range(self._taken, len(self.reports)):
+                report = self.reports[place]
+                if isinstance(report, kind):
+                    self._taken = place + 1
+                    return report
+            return None
 
         return self._until(came, kind.__name__)
 
@@ -150,7 +162,8 @@ class Live:
                 readable.remove(terminal)
         if channel.fileno() in readable:
             try:
-                self.reports.append(channel.receive())
+                while (report := channel.poll()) is not None:
+                    self.reports.append(report)
             except Closed:
                 channel.close()
         return bool(readable)

@@ -33,4 +33,4 @@ if "GRADSCOPE_DEBUGGEE" in os.environ:
 
 # The environment may have a sitecustomize of its own. Where it has none, the ImportError is what python expects to see.
 del sys.modules["sitecustomize"]
-import sitecustomize  # noqa: E402, F401
+import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401
