@@ -82,16 +82,18 @@ class Drawing:
     roles: dict[tuple[int, int], str] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
+    _origin_numbers: dict[Origin, int] = field(default_factory=dict)
+    _slots: dict[int, int] = field(default_factory=dict)
 
     def origin(self, file: str, line: int, code: str = "", module: str = "", module_type: str = "", function: str = "") -> int:
         """The number of an origin, made if it is new."""
         target, _, right = code.partition(" = ")
-        made = Origin(
-            file, line, "forward" if module else "<module>", module, module_type, function, code, target if right.strip() else ""
-        )
-        if made not in self.origins:
+        name = target if right.strip() else ""
+        made = Origin(file, line, "forward" if module else "<module>", module, module_type, function, code, target=name)
+        if made not in self._origin_numbers:
+            self._origin_numbers[made] = len(self.origins)
             self.origins.append(made)
-        return self.origins.index(made)
+        return self._origin_numbers[made]
 
     def node(self, op: str, shape: tuple[int, ...] = (1,), origin: int = UNKNOWN, sequence: int | None = None) -> int:
         """A new node; without `sequence` the forward made it after all others so far."""
@@ -110,19 +112,14 @@ class Drawing:
 
     def edge(self, source: int, target: int, local: Local = (1.0,), input_nr: int = 0, role: str = "", text: str = "") -> None:
         """The source's next slot feeds the target."""
-        slot = sum(1 for edge in self.edges if edge[0] == source) if len(self.edges) < 5000 else self._slots(source)
+        slot = self._slots.get(source, 0)
+        self._slots[source] = slot + 1
         self.edges.append((source, slot, target, input_nr))
         self.locals[source, slot] = local
         if role:
             self.roles[source, slot] = role
         if text:
             self.texts[source, slot] = text
-
-    def _slots(self, source: int) -> int:
-        slot = 0
-        while (source, slot) in self.locals:
-            slot += 1
-        return slot
 
     def root(self, node: int, name: str = "loss", input_nr: int = 0) -> None:
         self.roots.append(Root(node, input_nr, name, self.shapes[node], "float32", "cpu"))

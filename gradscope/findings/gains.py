@@ -58,8 +58,8 @@ def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
     lines: dict[tuple[str, int], _Line] = {}
     for step, node in enumerate(tape.step_node, 1):
         origin = graph.origin_index(node)
-        gain = tape.gain(step) if origin != UNKNOWN else math.nan
-        if not 0 < gain < math.inf:
+        gain = tape.gain_by_step[step]
+        if origin == UNKNOWN or not 0 < gain < math.inf:
             continue
         made = graph.columns.origins[origin]
         line = lines.setdefault((made.file, made.line), _Line())

@@ -91,7 +91,7 @@ class BackwardGraph:
     def occurrences(self, node: int) -> int:
         """How many nodes of this graph its line and op made."""
         origin = self.origin_index(node)
-        return 0 if origin == UNKNOWN else self._occurrences[self._line_of_origin[origin], self._op[node]]
+        return 0 if origin == UNKNOWN else self._occurrences[self.line_of_origin[origin], self._op[node]]
 
     def is_accumulate(self, node: int) -> bool:
         return self._op[node] == self._accumulate
@@ -230,14 +230,14 @@ class BackwardGraph:
         return places
 
     @cached_property
-    def _line_of_origin(self) -> list[int]:
+    def line_of_origin(self) -> list[int]:
         """A number for each origin's line: the modules that share a line's code have origins of their own."""
         numbers: dict[tuple[str, int], int] = {}
         return [numbers.setdefault((origin.file, origin.line), len(numbers)) for origin in self.columns.origins]
 
     @cached_property
     def _occurrences(self) -> Counter[tuple[int, int]]:
-        lines = self._line_of_origin
+        lines = self.line_of_origin
         pairs = Counter(zip(self._origin, self._op, strict=True))
         counts: Counter[tuple[int, int]] = Counter()
         for (origin, op), count in pairs.items():

@@ -63,7 +63,15 @@ class Condition:
         return 1 <= step <= tape.steps and self.prepare(graph, tape, findings)(step)
 
     def steps(self, graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed] = ()) -> list[int]:
-        """The steps that meet it, ascending."""
+        """The steps that meet it, ascending. Remembered with the tape, but for what depends on the findings."""
+        if self.text.startswith("finding:"):
+            return self._steps(graph, tape, findings)
+        known: dict[str, list[int]] = tape.derived.setdefault("conditions", {})
+        if self.text not in known:
+            known[self.text] = self._steps(graph, tape, findings)
+        return known[self.text]
+
+    def _steps(self, graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed]) -> list[int]:
         return list(filter(self.prepare(graph, tape, findings), range(1, tape.steps + 1)))
 
 
@@ -144,7 +152,8 @@ def _compared(text: str, what: str, sign: str, number: str) -> Prepare:
         return test
 
     def gain(graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed]) -> Test:
-        return lambda step: beyond(tape.gain(step))
+        gains = tape.gain_by_step
+        return lambda step: beyond(gains[step])
 
     return norm if what == "norm" else gain
 

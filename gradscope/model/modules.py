@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby, pairwise
 
 from gradscope.model.backward_graph import BackwardGraph
@@ -141,20 +142,31 @@ class Outline:
 
         Outside modules the stretch is that of steps outside modules.
         """
-        place = max(0, bisect_right(self.heads, step) - 1)
-        own, levels = self._module[place], self._levels
-        path = levels[own][-1] if levels[own] else ""
-        depth = len(levels[own])
-        low = high = place
-        while low > 0 and self._belongs(low - 1, path, depth):
+        starts, modules = self._runs
+        run = bisect_right(starts, max(0, bisect_right(self.heads, step) - 1)) - 1
+        levels = self._levels[modules[run]]
+        low = high = run
+        while low > 0 and self._holds(levels, modules[low - 1]):
             low -= 1
-        while high + 1 < len(self.heads) and self._belongs(high + 1, path, depth):
+        while high + 1 < len(starts) and self._holds(levels, modules[high + 1]):
             high += 1
-        return path, self.heads[low], self._end(high)
+        end = starts[high + 1] if high + 1 < len(starts) else len(self.heads)
+        return levels[-1] if levels else "", self.heads[starts[low]], self._end(end - 1)
 
-    def _belongs(self, place: int, path: str, depth: int) -> bool:
-        levels = self._levels[self._module[place]]
-        return len(levels) >= depth and levels[depth - 1] == path if depth else not levels
+    def _holds(self, levels: tuple[str, ...], module: int) -> bool:
+        """Whether a module is the one of these levels, or within it."""
+        other = self._levels[module]
+        return other[: len(levels)] == levels if levels else not other
+
+    @cached_property
+    def _runs(self) -> tuple[array[int], array[int]]:
+        """Neighbouring heads of one module: the first of each run, and its module."""
+        starts, modules, place = array("i"), array("i"), 0
+        for module, run in groupby(self._module):
+            starts.append(place)
+            modules.append(module)
+            place += sum(1 for _ in run)
+        return starts, modules
 
     def _end(self, place: int) -> int:
         """Last step of a head with its leaves."""

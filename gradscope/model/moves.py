@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -24,27 +25,18 @@ def next_line(graph: BackwardGraph, tape: Tape, step: int, backward: bool = Fals
 
     Steps whose line is unknown (leaves, nodes of torch's own) belong to the line before them and are passed over.
     """
-    here = line_at(graph, tape, step)
+    starts, ends = _lines(graph, tape)
+    run = bisect_right(starts, step) - 1
     if backward:
-        for earlier in range(step - 1, 0, -1):
-            line = _line(graph, tape.step_node[earlier - 1])
-            if line is not None and line != here:
-                return earlier
-        return 0
-    for later in range(step + 1, tape.steps + 1):
-        line = _line(graph, tape.step_node[later - 1])
-        if line is not None and line != here:
-            return later
-    return tape.steps
+        return ends[run - 1] if run > 0 else 0
+    return starts[run + 1] if run + 1 < len(starts) else tape.steps
 
 
 def line_at(graph: BackwardGraph, tape: Tape, step: int) -> tuple[str, int] | None:
     """The line of the script that the playhead stands in: that of the last step which has one."""
-    for earlier in range(step, 0, -1):
-        line = _line(graph, tape.step_node[earlier - 1])
-        if line is not None:
-            return line
-    return None
+    starts, _ = _lines(graph, tape)
+    run = bisect_right(starts, step) - 1
+    return _line(graph, tape.node_at(starts[run])) if run >= 0 else None
 
 
 def end_of_module(graph: BackwardGraph, tape: Tape, step: int, backward: bool = False) -> int:
@@ -79,6 +71,31 @@ def _neighbour(steps: Sequence[int], step: int, backward: bool) -> int | None:
         return steps[place - 1] if place else None
     place = bisect_right(steps, step)
     return steps[place] if place < len(steps) else None
+
+
+def _lines(graph: BackwardGraph, tape: Tape) -> tuple[array[int], array[int]]:
+    """Stretches of steps that one line made: first step of each, and the last that has the line itself."""
+    if "lines" not in tape.derived:
+        tape.derived["lines"] = _find_lines(graph, tape)
+    found: tuple[array[int], array[int]] = tape.derived["lines"]
+    return found
+
+
+def _find_lines(graph: BackwardGraph, tape: Tape) -> tuple[array[int], array[int]]:
+    starts, ends = array("i"), array("i")
+    before, origin_of, line_of = UNKNOWN, graph.origin_index, graph.line_of_origin
+    for step, node in enumerate(tape.step_node, 1):
+        origin = origin_of(node)
+        if origin == UNKNOWN:
+            continue
+        line = line_of[origin]
+        if line == before:
+            ends[-1] = step
+        else:
+            starts.append(step)
+            ends.append(step)
+            before = line
+    return starts, ends
 
 
 def _line(graph: BackwardGraph, node: int) -> tuple[str, int] | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-STRIDE = 256
+STRIDE = 64
 """Open lanes are kept at least so many rows apart (farther where more lanes are open: memory stays linear in the rows)."""
 MOST_LANES = 12
 """Lanes beyond are cut, and `…` says so."""

@@ -268,16 +268,30 @@ class Tape:
 
         NaN when it cannot be told: nothing arrives, or a norm is unknown or not finite.
         """
-        came = math.hypot(*(self.norm(tensor) for _, tensor in self.arrivals(self.node_at(step)) if tensor != NO_TENSOR))
+        norms = (self.norm(tensor) for _, tensor in self.arrivals(self.node_at(step)) if tensor != NO_TENSOR)
+        return self._gain(math.hypot(*norms), self.sent_range(step))
+
+    @cached_property
+    def gain_by_step(self) -> array[float]:
+        """`gain` as a column (by step; place 0 is NaN), for scans."""
+        squares = array("d", [0.0]) * (self.steps + 1)
+        for step, tensor in zip(self.arrival_step, self.arrival_tensor, strict=True):
+            if tensor != NO_TENSOR:
+                squares[step] += self.norm(tensor) ** 2
+        start = self.sent_start
+        gains = (self._gain(math.sqrt(squares[step]), range(start[step], start[step + 1])) for step in range(1, self.steps + 1))
+        return array("d", [math.nan, *gains])
+
+    def _gain(self, came: float, sent: range) -> float:
         inner, outer = -1.0, -1.0
-        for index in self.sent_range(step):
+        for index in sent:
             norm = self.norm(self.contribution_tensor[index])
             if self.graph.is_accumulate(self.graph.target[self.contribution_edge[index]]):
                 outer = max(outer, norm)
             else:
                 inner = max(inner, norm)
-        sent = inner if inner >= 0 else outer
-        return sent / came if sent >= 0 and 0 < came < math.inf and sent < math.inf else math.nan
+        most = inner if inner >= 0 else outer
+        return most / came if most >= 0 and 0 < came < math.inf and most < math.inf else math.nan
 
     def flags(self, step: int) -> str:
         """Letters for one row: of what arrives `N` NaN, `I` inf, `0` all zero, `⟂` undefined; of what the step does `↓` `↑`.
