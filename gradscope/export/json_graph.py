@@ -66,6 +66,7 @@ def _origin(origin: Origin) -> Fields:
         "module_type": origin.module_type,
         "torch_function": origin.torch_function,
         "code": origin.code,
+        "expression": origin.expression,
     }
 
 

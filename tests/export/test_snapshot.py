@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -158,13 +159,13 @@ def test_every_cut_is_noticed(snapshot: Path) -> None:
         assert refused(snapshot, whole[:size]).what == f"{snapshot} is no gradscope snapshot"
 
 
-def test_every_wrong_bit_in_the_columns_is_noticed(snapshot: Path) -> None:
-    whole = snapshot.read_bytes()
-    with zipfile.ZipFile(snapshot) as archive:
-        start = archive.getinfo("stops/1.msgpack").header_offset
-        end = archive.getinfo("tensors.safetensors").header_offset
-    for place in range(start + 66, end - 24, 37):
-        assert refused(snapshot, whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]).what == f"{snapshot} is damaged"
+def test_no_wrong_bit_changes_what_is_read(snapshot: Path) -> None:
+    """Some bits mean nothing: those that fill up the last byte, and the dates."""
+    whole, report = snapshot.read_bytes(), read(str(snapshot))
+    for place in range(0, len(whole), 17):
+        snapshot.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with contextlib.suppress(FileError):
+            assert comparable(read(str(snapshot))) == comparable(report)
 
 
 def test_columns_that_point_nowhere(tmp_path: Path) -> None:
