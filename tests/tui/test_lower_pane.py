@@ -104,8 +104,8 @@ async def test_long_names_keep_their_end_and_cost_the_shape() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.pause()
         assert lower_lines(app)[1:3] == [
-            "leaf                          ‖grad‖ from  owner",
-            "…on.query_projection.weight     3072 1/1   AdamW[0]",
+            "leaf                         ‖grad‖ from  owner",
+            "…n.query_projection.weight     3072 1/1   AdamW[0]",
         ]
 
 

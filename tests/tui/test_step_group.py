@@ -29,8 +29,8 @@ def test_module_after_it_has_run() -> None:
         "arrives  float32 [8,64,384]  ‖·‖ 443.4  max 1.000",
         "  min 1.000  mean 1.000  0: 0  NaN: 0  inf: 0",
         "  from View, step 3",
-        "sends    → ln_f             ‖·‖ 443.4   ×1",
-        "         → lm_head.weight   ‖·‖ 158.0   1 of 1",
+        "sends    → ln_f             ‖·‖ 443.4     ×1",
+        "         → lm_head.weight   ‖·‖ 158.0     1 of 1",
     ]
 
 

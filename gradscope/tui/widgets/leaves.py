@@ -129,7 +129,7 @@ class Leaves(PickList):
             return Columns(True, name, shape, wide if accumulates else 10, values, wide if accumulates else 0)
         norm = 9 if accumulates else 0
         owner = min(10, max((len(leaf.owner) for leaf in leaves), default=0))
-        room = self.size.width - 2 * norm - 9 - 6 - owner
+        room = self.size.width - 2 * norm - 9 - 6 - owner - 1  # the last for a scroll bar
         if name + shape > room:
             shape = 0
         return Columns(False, min(name, max(NAMES[0], room - shape)), shape, norm, 9, norm)

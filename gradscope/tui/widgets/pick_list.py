@@ -11,7 +11,8 @@ from textual.message import Message
 from gradscope.tui import colours
 from gradscope.tui.widgets.virtual_list import VirtualList
 
-CURSOR = Style(bgcolor=colours.SELECTED)
+CURSOR = Style(bgcolor=colours.SELECTED, bold=True)
+"""bold too: without colours the background is not seen"""
 
 
 class PickList(VirtualList):

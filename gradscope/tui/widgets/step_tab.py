@@ -263,7 +263,9 @@ class StepPage:
         elif counts:
             self.summary(label, tensor, note)
         else:
-            self.ledger.row(label, text=f"‖·‖ {numbers.norm(self.tape.summary(tensor).norm)}", note=note, style=style)
+            self.ledger.row(
+                label, text=f"‖·‖ {numbers.norm(self.tape.summary(tensor).norm):<{numbers.NORM_WIDTH}}", note=note, style=style
+            )
 
     def written_out(self, tensor: int) -> bool:
         """Whether the elements themselves stand on the page."""

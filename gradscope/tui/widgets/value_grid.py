@@ -203,8 +203,8 @@ class ValueGrid(Widget, can_focus=True):
         if self._wraps:
             column = min(column, max(0, self._tiles.columns - 1 - row * self._across))
         self.cursor = (row, column)
-        self._top = max(min(self._top, row), row - self._seen_rows + 1)
-        self._left = max(min(self._left, column), column - self._seen_columns + 1)
+        self._top = max(min(self._top, row, max(0, self._rows - self._seen_rows)), row - self._seen_rows + 1)
+        self._left = max(min(self._left, column, max(0, self._columns - self._seen_columns)), column - self._seen_columns + 1)
         self._ask()
         self.refresh()
         self.post_message(self.Moved())
