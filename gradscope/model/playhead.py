@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
@@ -14,15 +16,35 @@ from gradscope.model.tensors import NO_TENSOR
 NodeState = Literal["run", "partial", "pending", "never"]
 
 
+class Delivered(Sequence[Contribution]):
+    """Contributions by number, each made when it is looked at: a weight used in every round of a long loop has thousands."""
+
+    def __init__(self, tape: Tape, indices: Sequence[int]) -> None:
+        self._tape = tape
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, place: int) -> Contribution: ...
+    @overload
+    def __getitem__(self, place: slice) -> Delivered: ...
+    def __getitem__(self, place: int | slice) -> Contribution | Delivered:
+        if isinstance(place, slice):
+            return Delivered(self._tape, self._indices[place])
+        return self._tape.contribution(self._indices[place])
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One gradient slot of a node at the playhead."""
 
     node: int
     input_nr: int
-    done: tuple[Contribution, ...]
+    done: Sequence[Contribution]
     """delivered by now, in delivery order; undefined ones count here though they add nothing"""
-    pending: tuple[int, ...]
+    pending: Sequence[int]
     """edges over which something is still to come in this pass, in the order in which it will"""
     so_far: int
     """the sum by now; NO_TENSOR while nothing defined was delivered"""
@@ -36,21 +58,17 @@ def slot(graph: BackwardGraph, tape: Tape, step: int, node: int, input_nr: int =
     """The gradient that gathers at one slot, after `step`."""
     indices = tape.indices_to(node, input_nr)
     by_now = bisect_right(indices, step, key=tape.contribution_step.__getitem__)
-    done = tuple(tape.contribution(index) for index in indices[:by_now])
-    edges = [edge for edge in graph.in_edges(node) if graph.input_nr[edge] == input_nr]
-    pending = sorted(
-        (edge for edge in edges if tape.step_of(graph.source[edge]) > step),
-        key=lambda edge: (tape.step_of(graph.source[edge]), edge),
+    broken = tape.failure is not None and any(
+        graph.input_nr[edge] == input_nr and not tape.step_of(graph.source[edge]) for edge in graph.in_edges(node)
     )
-    broken = tape.failure is not None and any(not tape.step_of(graph.source[edge]) for edge in edges)
     return Slot(
         node=node,
         input_nr=input_nr,
-        done=done,
-        pending=tuple(pending),
+        done=Delivered(tape, indices[:by_now]),
+        pending=array("i", map(tape.contribution_edge.__getitem__, indices[by_now:])),
         so_far=sum_so_far(tape, step, node, input_nr),
-        complete=not pending and not broken,
-        total=len(done) + len(pending),
+        complete=by_now == len(indices) and not broken,
+        total=len(indices),
     )
 
 
@@ -98,6 +116,4 @@ def state(graph: BackwardGraph, tape: Tape, step: int, node: int) -> NodeState:
         return "never"
     if at <= step:
         return "run"
-    slots = {graph.input_nr[edge] for edge in graph.in_edges(node)} | {0}
-    slots.update(number for where, number in map(tape.seed_slot, range(len(tape.seeds))) if where == node)
-    return "partial" if any(count_so_far(graph, tape, step, node, number)[0] for number in slots) else "pending"
+    return "partial" if tape.first_delivery(node) <= step else "pending"

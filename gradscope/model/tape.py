@@ -63,6 +63,7 @@ class Tape:
         self._leaf_before = memoryview(columns.leaf_before).cast("i")
         self._leaf_after = memoryview(columns.leaf_after).cast("i")
         self._indices: dict[tuple[int, int], array[int]] = {}
+        self._first_delivery: dict[int, int] = {}
         self.derived: dict[str, Any] = {}
         """what other parts of the model work out once for this tape"""
 
@@ -146,6 +147,15 @@ class Tape:
             delivered = sorted(of_edge[edge] for edge in edges if of_edge[edge] != UNKNOWN)
             self._indices[key] = array("i", [*seeds, *delivered])
         return self._indices[key]
+
+    def first_delivery(self, node: int) -> int:
+        """The step at which the first contribution to any slot of a node is delivered; `steps` + 1 if none ever is."""
+        if node not in self._first_delivery:
+            of_edge = self._contribution_of_edge
+            delivered = [of_edge[edge] for edge in self.graph.in_edges(node) if of_edge[edge] != UNKNOWN]
+            delivered += [index for index in self._seed_indices if self.seed_slot(-1 - self.contribution_edge[index])[0] == node]
+            self._first_delivery[node] = self.contribution_step[min(delivered)] if delivered else self.steps + 1
+        return self._first_delivery[node]
 
     def sent_range(self, step: int) -> range:
         """Numbers of the contributions that a step delivered; step 0 delivers the seeds."""

@@ -73,7 +73,7 @@ def test_after_a_failure_what_never_came_is_not_complete():
     columns.failure = Failure(MUL, "RuntimeError", "no", "")
     broken = type(tape)(columns, graph)
     slot = playhead.slot(graph, broken, 2, X)
-    assert (len(slot.done), slot.pending, slot.complete) == (1, (), False)
+    assert (len(slot.done), list(slot.pending), slot.complete) == (1, [], False)
     assert playhead.state(graph, broken, 2, MUL) == "never"
 
 
@@ -131,3 +131,10 @@ def test_partial_sums_against_an_independent_reference(seed, nodes, subset):
                 if tape.step_of(node) <= step + 1:
                     assert slot.complete
                     assert so_far == expected(node, input_nr, tape.steps)
+
+
+def test_what_was_delivered_is_a_sequence():
+    graph, tape = graphs.two_outputs()
+    done = playhead.slot(graph, tape, 4, X).done
+    assert [one.index for one in done[1:]] == [one.index for one in tape.to(X)][1:]
+    assert done[-1] == tape.to(X)[-1]

@@ -241,3 +241,13 @@ def graphs_for(seed, gpt):
     drawing = graphs.random_drawing(seed)
     graph = drawing.graph()
     return graph, drawing.tape(graph, [(1.0,)] * len(drawing.roots))
+
+
+def test_a_very_deep_chain():
+    graph, tape = graphs.chain(200_000)
+    rows = Rows.build(graph, tape, Folds.default(graph, tape))
+    assert labels(rows) == ["seed of y", "Sin ×200000 +1"]
+    unfolded = Rows.build(graph, tape, Folds())
+    assert len(unfolded) == tape.steps + 1
+    assert unfolded.rail(tape.steps).draw(unfolded.glyph(tape.steps, 0)) == "◇"
+    assert unfolded.row_of_step(123_456) == 123_456
