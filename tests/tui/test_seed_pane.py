@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import graphs
 from graphs import Drawing
 from pane_app import PaneApp, view_of
@@ -178,6 +180,17 @@ async def test_a_stop_for_the_seed_opens_the_line_and_says_why() -> None:
         assert "grad can be implicitly created only for scalar outputs" in app.text()
         await pilot.press(*"ones", "enter")
         assert app.told[-1] == SeedTyped(["ones"])
+
+
+async def test_the_line_closes_when_the_script_runs_on() -> None:
+    view = view_of(*graphs.two_outputs(), playhead=2, selection=2)
+    app = PaneApp(view)
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.seed.edit()
+        await pilot.pause()
+        app.show(replace(view, state=State.RUNNING))
+        await pilot.pause()
+        assert not app.seed.editing
 
 
 async def test_nothing_is_edited_in_a_snapshot() -> None:

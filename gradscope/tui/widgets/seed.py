@@ -83,6 +83,8 @@ class SeedPane(Pane):
         if self.editing and view.tape is not None and view.tape is not self._drawn[0]:
             self._accepted()
         self._drawn = state
+        if self.editing and view.state is not State.STOPPED:
+            self.leave()
         self._root = min(self._root, max(0, len(self._roots) - 1))
         self._draw()
         if view.stop is not None and view.stop.reason == "seed" and view.stop is not self._opened_for:
