@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -168,6 +169,7 @@ def _needed(captured: Captured) -> bytearray | None:
     return reached
 
 
+@collector_paused()
 def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = ()) -> Captured:
     """Capture the graph below `roots`.
 
@@ -183,12 +185,11 @@ def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = 
             index[edge.node] = len(nodes)
             nodes.append(edge.node)
     captured = Captured(nodes, roots)
-    with collector_paused():
-        _walk(captured, index)
-        _describe(captured)
-        captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
-        captured.leaves = _leaves(captured, index, inputs)
-        captured.foreign = find_foreign(nodes)
+    _walk(captured, index)
+    _describe(captured)
+    captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
+    captured.leaves = _leaves(captured, index, inputs)
+    captured.foreign = find_foreign(nodes)
     captured.refusal = captured.foreign.refusal
     return captured
 
@@ -237,30 +238,36 @@ def _sequence_nr(node: Any) -> int:
 
 def _describe_slots(captured: Captured) -> None:
     kinds: dict[Kind, int] = {}
-    slot_kind, end_node = captured.slot_kind, captured.first_slot.append
+    slot_kind, end_node = captured.slot_kind.append, captured.first_slot.append
     widest = _widest_slots(captured)
-    for number, node in enumerate(captured.nodes):
-        metadata = node._input_metadata
+    slots = 0
+    for number, metadata in enumerate(map(_read_metadata, captured.nodes)):
         for slot in metadata:
             try:
-                key = tuple(slot.shape), slot.dtype, slot.device
-                kind = kinds.setdefault(key, len(kinds))
+                shape, dtype, device = _read_slot(slot)
+                kind = kinds.setdefault((tuple(shape), dtype, device), len(kinds))
             except Exception:  # nested, symbolic: no plain shape
                 kind = -1
-            slot_kind.append(kind)
-        missing = widest.get(number, 0) - len(metadata)
-        if missing > 0:
-            slot_kind.extend([-1] * missing)
-        end_node(len(slot_kind))
+            slot_kind(kind)
+            slots += 1
+        if number in widest:
+            for _ in range(widest[number] - len(metadata)):
+                slot_kind(-1)
+                slots += 1
+        end_node(slots)
     captured.kinds = list(kinds)
+
+
+_read_metadata, _read_slot = attrgetter("_input_metadata"), attrgetter("shape", "dtype", "device")
 
 
 def _widest_slots(captured: Captured) -> dict[int, int]:
     """For nodes fed at other slots than the first, how many slots the edges speak of."""
     widest: dict[int, int] = {}
-    for target, input_nr in zip(captured.edge_target, captured.edge_input_nr, strict=True):
-        if input_nr >= widest.get(target, 1):
-            widest[target] = input_nr + 1
+    if any(captured.edge_input_nr):
+        for target, input_nr in zip(captured.edge_target, captured.edge_input_nr, strict=True):
+            if input_nr >= widest.get(target, 1):
+                widest[target] = input_nr + 1
     return widest
 
 

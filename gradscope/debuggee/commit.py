@@ -13,7 +13,7 @@ import torch
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.exactness import accumulated, same_bits
-from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaf_totals, leaves_after, present_gradient
+from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaves_after, present_gradient
 from gradscope.debuggee.foreign import hooks_of
 from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
@@ -208,7 +208,7 @@ class Recorded:
         before: list[int] = []
         after: list[int] = []
         differing: list[int] = []
-        totals = leaf_totals(self._captured, builder)
+        totals = builder.handed({leaf.node for leaf in self._captured.leaves})
         for number, earlier in enumerate(self._before):
             leaf = self._captured.leaves[number]
             before.append(NO_TENSOR if earlier is None else builder.number(earlier))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
 from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
@@ -37,6 +39,7 @@ class CannotExplore(GradscopeError):
     """An exploring pass would be wrong here. The script's own call can still be recorded."""
 
 
+@collector_paused()
 def explore(
     captured: Captured,
     seeds: Sequence[GivenSeed | torch.Tensor | None],
@@ -177,7 +180,7 @@ def _leaf_gradients(
     """Numbers of each leaf's `.grad` before the call, and after it as AccumulateGrad will make it."""
     before: list[int] = []
     after: list[int] = []
-    totals = leaf_totals(captured, builder)
+    totals = builder.handed({leaf.node for leaf in captured.leaves})
     for leaf in captured.leaves:
         if leaf.node == UNKNOWN:
             continue
@@ -187,17 +190,6 @@ def _leaf_gradients(
         result = accumulated(present, total, create_graph)
         after.append(NO_TENSOR if result is None else builder.number(result))
     return before, after
-
-
-def leaf_totals(captured: Captured, builder: TapeBuilder) -> dict[SeedSlot, torch.Tensor | None]:
-    """What each node's slots were handed at its step."""
-    leaves = {leaf.node for leaf in captured.leaves}
-    totals: dict[SeedSlot, torch.Tensor | None] = {}
-    for step, input_nr, number in zip(builder.arrival_step, builder.arrival_input_nr, builder.arrival_tensor, strict=True):
-        node = builder.step_node[step - 1]
-        if node in leaves:
-            totals[node, input_nr] = None if number == NO_TENSOR else builder.tensors[number]
-    return totals
 
 
 def present_gradient(variable: torch.Tensor | None) -> torch.Tensor | None:
@@ -227,15 +219,10 @@ def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: 
 def failed_node(captured: Captured, builder: TapeBuilder) -> int:
     """The node that ran when the pass ended: of those that had got all they wait for, the one the engine takes first."""
     ran = set(builder.step_node)
-    ready: list[int] = []
     expected = _expected_deliveries(captured, builder)
-    for node in range(len(captured)):
-        if node in ran:
-            continue
-        slots = range(captured.first_slot[node], captured.first_slot[node + 1])
-        delivered = sum(builder.delivered[slot] for slot in slots)
-        if delivered and delivered >= expected[node]:
-            ready.append(node)
+    delivered = Counter(captured.edge_target[edge] for edge in builder.contribution_edge if edge >= 0)
+    delivered.update(node for node, _ in builder.seed_slots)
+    ready = [node for node, count in delivered.items() if node not in ran and count >= expected[node]]
     return max(ready, key=lambda node: captured.sequence_nr[node], default=UNKNOWN)
 
 

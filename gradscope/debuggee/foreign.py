@@ -69,14 +69,14 @@ _REFUSALS = {
 def find_foreign(nodes: Sequence[Any]) -> Foreign:
     foreign = Foreign()
     types: dict[type, _Type] = {}
-    tables = bool(tensor_hooks.tables)
+    tables, unpack_hooks = bool(tensor_hooks.tables), tensor_hooks.unpack_hooks
     for number, node in enumerate(nodes):
         kind = types.get(type(node))
         if kind is None:
             kind = types[type(node)] = _describe_type(type(node))
         if kind.python:
             _note_function(foreign, number, node, kind)
-        if kind.unpack_hooks is not None:
+        if unpack_hooks and kind.unpack_hooks is not None:
             hook = kind.unpack_hooks(node)
             if hook is not None and (type(hook) is not tuple or any(hook)):
                 _note_unpack_hook(foreign, number, hook)
@@ -95,9 +95,8 @@ def hooks_of(node: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     with tensor_hooks.registering():
         for register in (node.register_hook, node.register_prehook):
-            handle = register(_nothing)
-            table = handle.hooks_dict_ref()
-            handle.remove()
+            table = register(_nothing)
+            tensor_hooks.unregister(table)
             found.update(table)
     return found
 

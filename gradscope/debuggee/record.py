@@ -58,7 +58,10 @@ class Recording:
         self.seconds = 0.0
         self.entered = UNKNOWN
         """node whose prehook ran last, where there is one"""
+        self._tables: list[Any] = []
+        """of the nodes that have a hook of ours"""
         self._handles: list[Any] = []
+        """of the tensors that have one"""
         self._before: dict[int, Gradients] = {}
         self._copies: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         self._collecting = False
@@ -81,15 +84,18 @@ class Recording:
         self._restore()
 
     def _restore(self) -> None:
+        for table in self._tables:
+            tensor_hooks.unregister(table)
         for handle in self._handles:
             handle.remove()
+        self._tables.clear()
         self._handles.clear()
         self._before.clear()
         if self._collecting:
             gc.enable()
 
     def _register(self) -> None:
-        captured, keep = self.captured, self._handles.append
+        captured, keep = self.captured, self._tables.append
         guarded = captured.foreign.touches_gradients
         leaves = {leaf.node for leaf in captured.leaves if leaf.kind != "input" and leaf.node != UNKNOWN}
         hook = self._guarded_posthook if guarded else self._posthook()

@@ -80,20 +80,20 @@ class _Table:
     def _grouped(self) -> list[list[int]]:
         """The numbers of the tensors of each kind."""
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
-        groups: list[list[int]] = [[] for _ in self.kinds]
-        for index, number in enumerate(self.kind):
-            if number < 0:
-                kind = kind_of(self.tensors[index])
-                if kind is None:
-                    self.notes[index] = "the tensor has no plain shape"
-                    kind = ((), _dtype_of(self.tensors[index]), torch.device("cpu"))
-                number = numbers.setdefault(kind, len(groups))
-                if number == len(groups):
-                    groups.append([])
-                    self.kinds.append(kind)
-                self.kind[index] = number
-            groups[number].append(index)
-        return groups
+        for index in [index for index, number in enumerate(self.kind) if number < 0]:
+            kind = kind_of(self.tensors[index])
+            if kind is None:
+                self.notes[index] = "the tensor has no plain shape"
+                kind = ((), _dtype_of(self.tensors[index]), torch.device("cpu"))
+            number = self.kind[index] = numbers.setdefault(kind, len(self.kinds))
+            if number == len(self.kinds):
+                self.kinds.append(kind)
+        if not self.kinds:
+            return []
+        kinds = _column(self.kind)
+        order: list[int] = torch.argsort(kinds, stable=True).tolist()
+        ends = torch.bincount(kinds, minlength=len(self.kinds)).cumsum(0).tolist()
+        return [order[first:end] for first, end in zip([0, *ends], ends, strict=False)]
 
     def columns(self) -> TensorColumns:
         shapeless = set(self.notes)
@@ -110,7 +110,7 @@ class _Table:
         numel = math.prod(shape)
         if numel == 0:
             self._add(rows, torch.tensor([0.0, _NAN, _NAN, 0.0, 0.0]).expand(len(rows), 5), KNOWN_NORM | KNOWN_COUNTS, 0)
-            self.start[rows] = self.cells
+            self.start[_column(rows)] = self.cells
             return
         if numel >= _WORTH_SHARING and not dtype.is_complex:
             rows = [row for row in rows if not self._is_twin(row, numel)]
@@ -163,7 +163,7 @@ class _Table:
             matrix = torch.view_as_real(matrix.resolve_conj()).flatten(1)
         cells = matrix.shape[1]
         self.values.append(raw_bytes(matrix.to("cpu", torch.float64 if matrix.is_floating_point() else torch.int64)))
-        self.start[rows] = torch.arange(self.cells, self.cells + cells * len(rows), cells)
+        self.start[_column(rows)] = torch.arange(self.cells, self.cells + cells * len(rows), cells)
         self.cells += cells * len(rows)
 
     def _add(self, rows: list[int], part: torch.Tensor, known: int, numel: int) -> None:
@@ -205,11 +205,11 @@ class _Table:
         floats, counts = torch.zeros(4, count, dtype=torch.float64), torch.zeros(3, count, dtype=torch.int64)
         known = torch.zeros(count, dtype=torch.uint8)
         if self._rows:
-            rows, numel = torch.tensor(self._rows), torch.tensor(self._numel)
+            rows, numel = _column(self._rows), _column(self._numel)
             norm, low, high, total, nonzero = torch.cat([part.to("cpu", torch.float64) for part in self._parts]).unbind(1)
             floats[:, rows] = torch.stack((norm, low, high, total / numel))
             counts[2, rows] = numel - nonzero.long()
-            known[rows] = torch.tensor(self._known, dtype=torch.uint8)
+            known[rows] = _column(self._known).to(torch.uint8)
             odd = rows[~(torch.isfinite(norm) & torch.isfinite(low) & torch.isfinite(high)) & (numel > 0)]
             for row in odd.tolist():
                 self._look_again(row, floats, counts)
@@ -241,15 +241,17 @@ class _Table:
         shape_of = [shapes.number(kind[0]) for kind in self.kinds]
         dtype_of = [dtypes.number(str(kind[1]).removeprefix("torch.")) for kind in self.kinds]
         device_of = [devices.number(str(kind[2])) for kind in self.kinds]
+        kind = _column(self.kind)
+        shape, dtype, device = (raw_bytes(_column(table)[kind].int()) for table in (shape_of, dtype_of, device_of))
         norm, low, high, mean = map(raw_bytes, floats)
         nan, inf, zero = map(raw_bytes, counts)
         return TensorColumns(
             shapes=shapes.values,
             dtypes=dtypes.values,
             devices=devices.values,
-            shape=array("i", map(shape_of.__getitem__, self.kind)).tobytes(),
-            dtype=array("i", map(dtype_of.__getitem__, self.kind)).tobytes(),
-            device=array("i", map(device_of.__getitem__, self.kind)).tobytes(),
+            shape=shape,
+            dtype=dtype,
+            device=device,
             norm=norm,
             min=low,
             max=high,
@@ -265,6 +267,11 @@ class _Table:
         )
 
 
+def _column(numbers: list[int]) -> torch.Tensor:
+    """int64; `torch.tensor` takes three times as long."""
+    return torch.frombuffer(array("q", numbers), dtype=torch.int64) if numbers else torch.zeros(0, dtype=torch.int64)
+
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -275,6 +282,12 @@ def _reduced(matrix: torch.Tensor) -> torch.Tensor:
     elif not matrix.is_floating_point() or matrix.element_size() == 1:
         matrix = matrix.to(torch.float64)
     wide = matrix.to(torch.float64)
+    if len(matrix) == 1:  # the reductions without a dimension are the faster ones
+        row, flat = wide[0], matrix[0]
+        low, high = flat.aminmax()
+        signs = flat.sgn()
+        parts = [torch.dot(row, row).sqrt_(), low.double(), high.double(), row.sum(), torch.dot(signs, signs).double()]
+        return torch.stack(parts).unsqueeze(0)
     norm, total = torch.linalg.vector_norm(wide, dim=1), wide.sum(1)
     nonzero = (
         matrix.sgn().abs_().sum(1, dtype=torch.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 
 import torch
 
@@ -54,23 +55,22 @@ class TapeBuilder:
         self.seed_slots = seed_slots
         self.tensors: list[torch.Tensor] = []
         self.kind: list[int] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[int, int] = {id(None): NO_TENSOR}
         slots = captured.first_slot[-1]
         self._sum = [NO_TENSOR] * slots
         """by slot: number of the sum of what has been delivered so far"""
         self._shared = self._shared_slots(slots)
         self.step_node: list[int] = []
-        self.contribution_step: list[int] = []
+        self.contribution_counts: list[int] = []
+        """how many contributions step 0, 1, 2, … delivered"""
         self.contribution_edge: list[int] = []
         self.contribution_tensor: list[int] = []
         self.contribution_so_far: list[int] = []
-        self.arrival_step: list[int] = []
-        self.arrival_input_nr: list[int] = []
+        self.arrival_counts: list[int] = []
+        """how many slots the nodes of steps 1, 2, … have"""
         self.arrival_tensor: list[int] = []
         self.mismatches: list[Mismatch] = []
         self.hook_changed: list[int] = []
-        self.delivered = [0] * slots
-        """by slot: how many contributions have been delivered, undefined ones included"""
 
     def _shared_slots(self, slots: int) -> bytearray:
         """1 for each slot that more than one contribution can reach."""
@@ -95,37 +95,8 @@ class TapeBuilder:
 
     def seeds(self, seeds: Sequence[torch.Tensor | None]) -> None:
         for root, ((node, input_nr), seed) in enumerate(zip(self.seed_slots, seeds, strict=True)):
-            self._contribute(0, (-1 - root,), (self.captured.slot(node, input_nr),), (seed,))
-
-    def _contribute(self, step: int, edges: Iterable[int], slots: Iterable[int], sent: Iterable[torch.Tensor | None]) -> None:
-        """What one step delivered over these edges. The inner loop of everything: no calls but those it cannot do without."""
-        numbers, tensors, kinds, slot_kind = self._numbers, self.tensors, self.kind, self.captured.slot_kind
-        sums, shared, delivered = self._sum, self._shared, self.delivered
-        for edge, slot, tensor in zip(edges, slots, sent, strict=False):
-            if tensor is None:
-                number = NO_TENSOR
-            else:
-                number = numbers.setdefault(id(tensor), len(tensors))
-                if number == len(tensors):
-                    tensors.append(tensor)
-                    kinds.append(slot_kind[slot])
-            so_far = number
-            if shared[slot]:
-                before = sums[slot]
-                if before >= 0:
-                    so_far = before
-                    if number >= 0:  # added as the engine adds
-                        so_far = len(tensors)
-                        total = tensors[before] + tensors[number]
-                        numbers[id(total)] = so_far
-                        tensors.append(total)
-                        kinds.append(slot_kind[slot])
-            sums[slot] = so_far
-            delivered[slot] += 1
-            self.contribution_step.append(step)
-            self.contribution_edge.append(edge)
-            self.contribution_tensor.append(number)
-            self.contribution_so_far.append(so_far)
+            self._contribute([-1 - root], [self.captured.slot(node, input_nr)], (seed,))
+        self.contribution_counts.append(len(self.seed_slots))
 
     def run(self, log: Log, leaves_after: Mapping[int, Sequence[int]], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
         """Play the log.
@@ -135,20 +106,53 @@ class TapeBuilder:
             leaves_after: for a position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered.
             totals: what the engine gave for the slots of those leaves.
         """
-        first_edge, edge_into, whole = self.captured.first_edge, self.captured.edge_into, self.captured.plan.needed is None
-        step = self._finish_leaves(leaves_after.get(-1, ()), totals)
+        first_edge, edge_into, edge_slot = self.captured.first_edge, self.captured.edge_into, self.captured.edge_slot
+        whole = self.captured.plan.needed is None
+        numbers, sums, first_slot = self._numbers, self._sum, self.captured.first_slot
+        self._finish_leaves(leaves_after.get(-1, ()), totals)
         for position, (node, sent, handed) in enumerate(log):
-            self._arrive(node, handed)
-            step += 1
+            if len(handed) == 1 and numbers.get(id(handed[0])) == sums[first_slot[node]]:
+                self.step_node.append(node)
+                self.arrival_counts.append(1)
+                self.arrival_tensor.append(sums[first_slot[node]])
+            else:
+                self._arrive(node, handed)
             first, end = first_edge[node], first_edge[node + 1]
             if whole and end - first == len(sent):
-                self._contribute(step, range(first, end), edge_into[first:end], sent)
-            elif sent:
-                edges = self._delivering(first, end)
-                slots = [edge_into[edge] for edge in edges]
-                self._contribute(step, edges, slots, [sent[self.captured.edge_slot[edge]] for edge in edges])
+                self._contribute(range(first, end), edge_into[first:end], sent)
+                self.contribution_counts.append(end - first)
+            else:
+                edges = self._delivering(first, end) if sent else []
+                self._contribute(edges, [edge_into[edge] for edge in edges], [sent[edge_slot[edge]] for edge in edges])
+                self.contribution_counts.append(len(edges))
             if position in leaves_after:
-                step = self._finish_leaves(leaves_after[position], totals)
+                self._finish_leaves(leaves_after[position], totals)
+
+    def _contribute(self, edges: Sequence[int], slots: Sequence[int], sent: Sequence[torch.Tensor | None]) -> None:
+        """What one step delivered over these edges. The inner loop of everything: nothing in it that can be done outside."""
+        numbers, sums, shared = self._numbers, self._sum, self._shared
+        self.contribution_edge.extend(edges)
+        for slot, tensor in zip(slots, sent, strict=True):
+            number = numbers.get(id(tensor))
+            if number is None:
+                number = self.number(tensor, slot)  # type: ignore[arg-type]  # None has a number from the start
+            self.contribution_tensor.append(number)
+            if shared[slot]:
+                number = self._added(slot, number)
+            sums[slot] = number
+            self.contribution_so_far.append(number)
+
+    def _added(self, slot: int, number: int) -> int:
+        """Number of the slot's sum with this contribution, added as the engine adds."""
+        before = self._sum[slot]
+        if before < 0 or number < 0:
+            return max(before, number)
+        tensors = self.tensors
+        total = tensors[before] + tensors[number]
+        self._numbers[id(total)] = number = len(tensors)
+        tensors.append(total)
+        self.kind.append(self.captured.slot_kind[slot])
+        return number
 
     def _delivering(self, first: int, end: int) -> list[int]:
         """The edges over which the engine goes on: not those that lead to no leaf that is asked for."""
@@ -157,20 +161,18 @@ class TapeBuilder:
 
     def _arrive(self, node: int, handed: Gradients) -> None:
         self.step_node.append(node)
-        step = len(self.step_node)
+        self.arrival_counts.append(len(handed))
         slot = self.captured.first_slot[node]
-        for input_nr, tensor in enumerate(handed):
-            number = NO_TENSOR if tensor is None else self._numbers.get(id(tensor), _NEW)
+        for tensor in handed:
+            number = self._numbers.get(id(tensor), _NEW)
             if number != self._sum[slot]:
-                number = self._unlike(node, input_nr, slot, tensor)
-            self.arrival_step.append(step)
-            self.arrival_input_nr.append(input_nr)
+                number = self._unlike(node, slot, tensor)
             self.arrival_tensor.append(number)
             slot += 1
 
-    def _unlike(self, node: int, input_nr: int, slot: int, tensor: torch.Tensor | None) -> int:
+    def _unlike(self, node: int, slot: int, tensor: torch.Tensor | None) -> int:
         """What arrived is another object than the last sum: the same number for number, or changed by a hook, or a mismatch."""
-        expected = self._sum[slot]
+        expected, input_nr = self._sum[slot], slot - self.captured.first_slot[node]
         if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
             return expected
         hooked = self.captured.foreign.hooked
@@ -182,13 +184,13 @@ class TapeBuilder:
             self.mismatches.append(Mismatch(node, input_nr, what))
         return NO_TENSOR if tensor is None else self.number(tensor, slot)
 
-    def _finish_leaves(self, nodes: Iterable[int], totals: Mapping[SeedSlot, torch.Tensor | None]) -> int:
-        """The steps of leaves, which run nothing; gives the number of the last step."""
+    def _finish_leaves(self, nodes: Iterable[int], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
+        """The steps of leaves, which deliver nothing."""
         for node in nodes:
             first, end = self.captured.first_slot[node], self.captured.first_slot[node + 1]
             handed = [totals.get((node, nr), self._total(first + nr)) for nr in range(end - first)]
             self._arrive(node, handed)
-        return len(self.step_node)
+            self.contribution_counts.append(0)
 
     def _total(self, slot: int) -> torch.Tensor | None:
         number = self._sum[slot]
@@ -196,17 +198,29 @@ class TapeBuilder:
 
     # ------------------------------------------------------------ the result
 
+    def handed(self, nodes: set[int]) -> dict[SeedSlot, torch.Tensor | None]:
+        """What the slots of these nodes were handed at their steps."""
+        found: dict[SeedSlot, torch.Tensor | None] = {}
+        place = 0
+        for node, count in zip(self.step_node, self.arrival_counts, strict=True):
+            if node in nodes:
+                for input_nr, number in enumerate(self.arrival_tensor[place : place + count]):
+                    found[node, input_nr] = None if number == NO_TENSOR else self.tensors[number]
+            place += count
+        return found
+
     def columns(self, seeds: list[Seed], leaf_before: list[int], leaf_after: list[int]) -> TapeColumns:
         pack = _packed
+        arrivals = range(1, len(self.step_node) + 1), self.arrival_counts
         return TapeColumns(
             seeds=seeds,
             step_node=pack(self.step_node),
-            contribution_step=pack(self.contribution_step),
+            contribution_step=pack(_repeated(range(len(self.contribution_counts)), self.contribution_counts)),
             contribution_edge=pack(self.contribution_edge),
             contribution_tensor=pack(self.contribution_tensor),
             contribution_so_far=pack(self.contribution_so_far),
-            arrival_step=pack(self.arrival_step),
-            arrival_input_nr=pack(self.arrival_input_nr),
+            arrival_step=pack(_repeated(*arrivals)),
+            arrival_input_nr=pack(chain.from_iterable(map(range, self.arrival_counts))),
             arrival_tensor=pack(self.arrival_tensor),
             tensors=summarise(self.tensors, self.kind, self.captured.kinds),
             leaf_before=pack(leaf_before),
@@ -216,5 +230,9 @@ class TapeBuilder:
         )
 
 
-def _packed(numbers: list[int]) -> bytes:
+def _repeated(numbers: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
+    return chain.from_iterable(map(repeat, numbers, counts))
+
+
+def _packed(numbers: Iterable[int]) -> bytes:
     return array("i", numbers).tobytes()

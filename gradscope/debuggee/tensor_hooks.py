@@ -1,8 +1,8 @@
 """Knows which tensors of the script have hooks or keep their gradient, without a frame of ours in the script's calls.
 
 `Tensor.register_hook` makes an `OrderedDict` for the first hook of a tensor: the name `OrderedDict` in `torch._tensor` is ours,
-makes a real one, and notes a number for it on the tensor's node. The same name in `torch.autograd.function` tells that a node got
-a hook of its own. `Tensor.retain_grad` is reached through a descriptor that notes the tensor (weakly) and gives torch's method.
+makes a real one, and notes a number for it on the tensor's node. `Tensor.retain_grad` is reached through a descriptor that notes
+the tensor (weakly) and gives torch's method. Of hooks of nodes and of saved tensors we only note that there are any.
 """
 
 from __future__ import annotations
@@ -26,20 +26,30 @@ tables: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Every `_backward_hooks` table of an inner tensor of the script, by number."""
 node_hooks = False
 """The script has registered a hook on some node itself."""
-_ours = threading.local()
+unpack_hooks = True
+"""Some saved tensor may have hooks; False once we watch, until the script makes some."""
+_OURS = -1
+"""The key of our hook in a node's table: torch's handles count up from 0."""
 _retaining: dict[int, weakref.ref[torch.Tensor]] = {}
 _numbers = count(1)
 
 
 def install() -> Callable[[], None]:
     """Start to take notes. The answer takes the patches out again."""
+    global unpack_hooks
+    unpack_hooks = False
     patched: list[tuple[Any, str, Any]] = []
-    factories: dict[str, Any] = {"torch._tensor": _table, "torch.autograd.function": _node_table}
-    for name, factory in factories.items():
-        owner: Any = sys.modules[name]
-        if hasattr(owner, "OrderedDict"):
-            patched.append((owner, "OrderedDict", owner.OrderedDict))
-            owner.OrderedDict = factory
+
+    def patch(owner: Any, name: str, ours: Any) -> None:
+        if hasattr(owner, name):
+            patched.append((owner, name, vars(owner)[name]))
+            setattr(owner, name, ours)
+
+    saved: Any = torch._C._autograd
+    patch(sys.modules["torch._tensor"], "OrderedDict", _table)
+    patch(saved, "_push_saved_tensors_default_hooks", _noting(saved._push_saved_tensors_default_hooks, "unpack_hooks"))
+    patch(saved.SavedTensor, "register_hooks", _noting(saved.SavedTensor.register_hooks, "unpack_hooks"))
+    patch(_mixin(), "_register_hook", staticmethod(_noting(_mixin()._register_hook, "node_hooks")))
     keep: Any = torch.Tensor
     keep.retain_grad = _Noted(torch._C.TensorBase.retain_grad)
 
@@ -47,25 +57,52 @@ def install() -> Callable[[], None]:
         for owner, name, original in patched:
             setattr(owner, name, original)
         del keep.retain_grad
+        globals()["unpack_hooks"] = True
 
     return uninstall
 
 
+def _mixin() -> Any:
+    """Where nodes look for the function that puts a hook into their table."""
+    return sys.modules["torch.autograd.function"]._HookMixin
+
+
+def _noting(original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def note(*arguments: Any) -> Any:
+        globals()[what] = True
+        return original(*arguments)
+
+    return note
+
+
 @contextmanager
 def registering() -> Iterator[None]:
-    """The hooks that this thread registers on nodes are ours."""
-    _ours.registering = True
+    """Inside, the hooks that this thread registers on nodes are ours: what it gets for a handle is the node's table of hooks.
+
+    Torch's own handles cost more than all the rest of registering a hook, and there are as many as nodes. `unregister` takes a
+    hook out again.
+    """
+    mixin, here = _mixin(), threading.get_ident()
+    original = mixin._register_hook
+
+    def register(table: OrderedDict[Any, Any] | None, hook: Any) -> tuple[Any, Any]:
+        if threading.get_ident() != here:
+            return original(table, hook)  # type: ignore[no-any-return]
+        if table is None:
+            table = OrderedDict()
+        table[_OURS] = hook
+        return table, table
+
+    mixin._register_hook = staticmethod(register)
     try:
         yield
     finally:
-        _ours.registering = False
+        mixin._register_hook = staticmethod(original)
 
 
-def _node_table(*arguments: Any) -> OrderedDict[Any, Any]:
-    global node_hooks
-    if not getattr(_ours, "registering", False):
-        node_hooks = True
-    return OrderedDict(*arguments)
+def unregister(table: Any) -> None:
+    """Take our hook out of a node's table."""
+    table.pop(_OURS, None)
 
 
 def _table(*arguments: Any) -> OrderedDict[Any, Any]:
