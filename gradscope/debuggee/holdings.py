@@ -89,8 +89,14 @@ class Holdings:
         return id(module) in self._modules
 
     def module_path(self, module: Any, with_root: bool = False) -> str:
-        """Path of the module from its root, after the root's variable if asked; for a root its variable, else its class name."""
+        """Path of the module from its root, after the root's variable if asked.
+
+        A root whose children stand bare (`fc1`, not `net.0`) has the empty path: what it computes itself lies in no module
+        that the children do not lie in too. Any other root goes by its variable, else by its class name.
+        """
         root, path = self._module_paths(id(module))[0] if self.knows(module) else (id(module), "")
+        if not path and not with_root and any(not name[:1].isdigit() for name in (_dict(module) or {}).get("_modules", ())):
+            return ""
         variable = self._module_variables.get(root, "self")
         if variable == "self":
             variable = type(self._modules.get(root, module)).__name__

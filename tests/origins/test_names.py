@@ -147,6 +147,12 @@ def test_module_paths() -> None:
     assert [names.module(one) for one in (outer, outer[0], outer[1][0])] == ["outer", "outer.0", "outer.1.0"]
 
 
+def test_a_root_with_named_children_has_the_empty_path() -> None:
+    net = Net()
+    names = Names(sys._getframe())
+    assert [names.module(one) for one in (net, net.fc1)] == ["", "fc1"]
+
+
 def test_a_compiled_module_keeps_its_paths() -> None:
     net = Net()
     fast = torch.compile(net, backend="eager")

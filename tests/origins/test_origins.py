@@ -143,7 +143,7 @@ def test_library_code_belongs_to_the_persons_line_and_keeps_its_module(origins: 
     assert ("AddmmBackward0", "h.0.fc", "Linear", "return torch.tanh(self.fc(x))") in found
     assert ("AddmmBackward0", "h.1.fc", "Linear", "return torch.tanh(self.fc(x))") in found
     assert ("TanhBackward0", "h.1", "Block", "return torch.tanh(self.fc(x))") in found
-    assert ("MulBackward0", "net", "Net", "return x * self.scale") in found
+    assert ("MulBackward0", "", "Net", "return x * self.scale") in found
 
 
 def of_node(origins: Origins, node: torch.autograd.graph.Node) -> Origin:
