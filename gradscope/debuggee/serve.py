@@ -43,6 +43,8 @@ class Server:
         self._calls: Calls | None = None
         self._last_frames = LastFrames()
         self._disarm: Callable[[], None] = lambda: None
+        self._reached = False
+        """the line that is waited for has run"""
         self._inside: FrameType | None = None
         """the frame that has come to a line which makes a backward call"""
         self.set_breaks(configure.breaks)
@@ -78,7 +80,7 @@ class Server:
         if getattr(sys, "last_value", None) is not None:
             return
         place, main = self.stops.place, self._last_frames.main
-        detail = "" if place is None else f"{place.file}:{place.line} was not reached"
+        detail = "" if place is None or self._reached else f"{place.file}:{place.line} was not reached"
         frames = [*reversed(self._last_frames.frames), *([] if main is None else [main])]
         scopes = [live_roots.scope_of(frame) for frame in frames] or [
             live_roots.Scope(vars(sys.modules["__main__"]), "the script")
@@ -118,7 +120,7 @@ class Server:
 
     def resume(self, resume: m.Resume) -> None:
         """The script goes on to where the person wants the next stop."""
-        self._inside = None
+        self._inside, self._reached = None, False
         self.stops.set(resume.stop_at)
         self._arm()
 
@@ -155,9 +157,10 @@ class Server:
 
     def _line_reached(self, frame: FrameType) -> None:
         place = self.stops.place
-        if place is None or not self.link.live or self._calls is None:
+        if place is None or not self.link.live:
             return
         code = frame.f_code
+        self._reached = True
         statement = place.statement(code.co_filename)
         if statement.calls_backward:
             self._inside = frame
@@ -178,10 +181,16 @@ class Server:
         with self.turn, self.link.interrupts:
             self.link.send(m.Stopped(call, reason, detail or NO_TORCH))
             self.link.send(m.LiveTensors([]))
-            while (request := self.link.receive()) is not None and not isinstance(request, m.Resume):
-                if isinstance(request, m.Explore | m.PickRoot):
-                    self.link.send(m.Refused(request.request, "there is nothing to explore", NO_TORCH))
-            self.link.send(m.Resumed())
+            self.sources.send([call.file])
+            try:
+                while (request := self.link.receive()) is not None:
+                    if isinstance(request, m.Resume):
+                        self.resume(request)
+                        break
+                    if isinstance(request, m.Explore | m.PickRoot):
+                        self.link.send(m.Refused(request.request, "there is nothing to explore", NO_TORCH))
+            finally:
+                self.link.send(m.Resumed())
 
     def _hide_frames_at_the_end(self) -> None:
         """Python prints an uncaught error in C, from its traceback: take our frames out before."""

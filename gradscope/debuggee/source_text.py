@@ -26,7 +26,7 @@ class Tail:
 
     lines: frozenset[int]
     names: frozenset[str]
-    """names and attributes that they mention"""
+    """names and attributes that they read"""
 
 
 def read(file: str) -> str | None:
@@ -62,7 +62,7 @@ def tail_of(module: ast.Module) -> Tail:
     for node in _last_statements(module.body):
         lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         for part in ast.walk(node):
-            if isinstance(part, ast.Name):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
                 names.add(part.id)
             elif isinstance(part, ast.Attribute):
                 names.add(part.attr)

@@ -84,8 +84,8 @@ ENDINGS = {
     "segfault": "import ctypes; ctypes.string_at(0)",
     "atexit order": "import atexit\natexit.register(print, 'first'); atexit.register(print, 'second')\nprint('end')",
     "excepthook": "import sys\nsys.excepthook = lambda t, e, tb: print('hook', e, tb.tb_frame.f_code.co_name, tb.tb_next)\n1/0",
-    "thread error": "import threading\nthread = threading.Thread(target=lambda: 1/0, name='worker'); thread.start(); thread.join()",
-    "thread lives longer": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(.1), print('late'))).start(); print('end')",
+    "thread error": "import threading\nt = threading.Thread(target=lambda: 1/0, name='worker'); t.start(); t.join()",
+    "thread outlives": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(.1), print(1))).start(); print(0)",
     "warning": "import warnings\nwarnings.warn('odd'); warnings.warn('far', stacklevel=9)",
     "print_exc": "import traceback\ntry:\n    1/0\nexcept ZeroDivisionError:\n    traceback.print_exc(); traceback.print_stack()",
     "import error": "import nowhere_to_be_found",
@@ -173,9 +173,13 @@ def test_processes_and_threads_of_the_script_get_the_shells_stack(scripts: Scrip
                 with multiprocessing.get_context(method).Pool(1) as pool:
                     print(method, pool.map(limit, [0]))
             print(thread_default(), flush=True)
-            os.execv("/bin/sh", ["sh", "-c", "ulimit -s"])
         """
     )
+    scripts.same("script.py")
+
+
+def test_a_program_in_the_scripts_place_gets_the_shells_stack(scripts: Scripts) -> None:
+    scripts.write("import os; os.execv('/bin/sh', ['sh', '-c', 'ulimit -s'])")
     scripts.same("script.py")
 
 

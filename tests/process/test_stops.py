@@ -345,6 +345,20 @@ def test_stop_at_a_line_that_goes_backward(scripts: Scripts, start: Start) -> No
     assert live.end() == 0
 
 
+def test_a_line_without_torch(scripts: Scripts, start: Start) -> None:
+    scripts.write("x = 1\n\n# a comment\nx = 2\nprint('x', x)\n")
+    live = start("script.py", configure=Configure(stop_at="script.py:3"))
+    stopped = live.wait_for(Stopped)
+    assert (stopped.reason, stopped.call.line, stopped.detail) == ("line", 4, "the script has not imported torch")
+    live.send(Explore(1, [SeedText("1")]))
+    assert live.wait_for(Refused).request == 1
+    live.send(Resume(stop_at="script.py:5"))
+    assert live.wait_for(Stopped).call.line == 5
+    live.send(Resume(stop_at="never"))
+    assert live.end() == 0
+    assert b"x 2" in live.printed
+
+
 def test_a_line_that_is_never_reached(scripts: Scripts, start: Start) -> None:
     scripts.write(WITHOUT_CALL)
     live = start("script.py", configure=Configure(stop_at="script.py:99"))
@@ -359,7 +373,8 @@ def test_the_script_has_a_terminal(scripts: Scripts, start: Start) -> None:
     scripts.write(
         """
         import getpass, os, sys
-        print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), os.get_terminal_size(), os.getpgrp() == os.tcgetpgrp(0))
+        print([stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)], os.get_terminal_size())
+        print("foreground", os.getpgrp() == os.tcgetpgrp(0))
         print("hello", input("name? "))
         print(len(getpass.getpass("secret? ")))
         from tqdm import tqdm
@@ -373,7 +388,8 @@ def test_the_script_has_a_terminal(scripts: Scripts, start: Start) -> None:
     live.type("four\n")
     assert live.end() == 0
     text = live.printed.decode()
-    assert "True True True os.terminal_size(columns=100, lines=30) True" in text
+    assert "[True, True, True] os.terminal_size(columns=100, lines=30)" in text
+    assert "foreground True" in text
     assert "hello Ada" in text
     assert "four" not in text
     assert "bar: 100%" in text
@@ -383,9 +399,10 @@ def test_a_resized_terminal(scripts: Scripts, start: Start) -> None:
     scripts.write(
         """
         import os, signal
-        signal.signal(signal.SIGWINCH, lambda *_: print("now", os.get_terminal_size().columns))
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
         print("ready", flush=True)
-        signal.pause()
+        signal.sigwait({signal.SIGWINCH})
+        print("now", os.get_terminal_size().columns)
         """
     )
     live = start("script.py", configure=Configure(stop_at="never"))
