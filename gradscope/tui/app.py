@@ -171,7 +171,6 @@ class GradscopeApp(Driving, inherit_bindings=False):
         self.action_pane(5)
 
     def action_edit_seed(self) -> None:
-        self._put_below(4)
         cast("SeedPane", self._panes[4]).edit()
 
     def action_zoom(self) -> None:

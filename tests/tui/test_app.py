@@ -8,7 +8,7 @@ from views import crashed_view, gpt_view, two_outputs_view, waiting_view
 
 from gradscope.session.session import Session
 from gradscope.session.view import State
-from gradscope.tui.screens.choices import ChoicesScreen
+from gradscope.tui.screens.choices import Choice, ChoicesScreen
 from gradscope.tui.screens.error import ErrorScreen
 from gradscope.tui.screens.help import HelpScreen
 
@@ -231,3 +231,14 @@ async def test_waiting_states_say_what_is_going_on(shown, sight) -> None:
         assert "starting" in sight(pilot).lines[0]
         assert "the script starts" in sight(pilot).text
         assert sight(pilot).lines[-1].endswith("stop at the next call o output ? keys q quit")
+
+
+async def test_a_menus_letter_picks_and_goes_no_further(walked, session) -> None:
+    picked: list[int | None] = []
+    async with walked(session) as pilot:
+        pilot.app.push_screen(ChoicesScreen("Pick", [Choice("one", key="n"), Choice("two", key="c")]), picked.append)
+        await pilot.pause()
+        await pilot.press("c")
+        await pilot.pause()
+        assert picked == [1]
+        assert session.view().playhead == 0

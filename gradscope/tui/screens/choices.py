@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import Binding
 from textual.content import Content
 from textual.widget import Widget
@@ -52,10 +52,11 @@ class ChoicesScreen(Dialog[int]):
     def on_mount(self) -> None:
         self.query_one(OptionList).focus()
 
-    def on_key(self, event: object) -> None:
-        character = getattr(event, "character", None)
+    def on_key(self, event: events.Key) -> None:
         for place, choice in enumerate(self._choices):
-            if choice.key and choice.key == character:
+            if choice.key and choice.key == event.character:
+                event.stop()
+                event.prevent_default()
                 self.dismiss(place)
 
     @on(OptionList.OptionSelected)
