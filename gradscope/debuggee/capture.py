@@ -7,10 +7,11 @@ iterative: graphs are as deep as a recurrent network is long.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
@@ -105,6 +106,11 @@ class Captured:
         """What the passes over this graph have in common."""
         return Plan.of(self)
 
+    def leads_on(self, edge: int) -> bool:
+        """Whether the engine delivers over the edge: it does not where no leaf that is asked for lies beyond."""
+        needed = self.plan.needed
+        return needed is None or bool(needed[self.edge_target[edge]])
+
     def targets(self) -> list[int]:
         """The leaves (by their place in `leaves`) in the graph that the call differentiates for."""
         return [number for number, leaf in enumerate(self.leaves) if leaf.target and leaf.node != UNKNOWN]
@@ -134,12 +140,9 @@ class Plan:
     def of(cls, captured: Captured) -> Plan:
         leaves = {captured.slot(leaf.node, leaf.input_nr): leaf for leaf in map(captured.leaves.__getitem__, captured.targets())}
         feeds: dict[int, list[int]] = {}
-        source, first = 0, captured.first_edge
-        for edge, slot in enumerate(captured.edge_into):
-            if slot in leaves:
-                while first[source + 1] <= edge:
-                    source += 1
-                feeds.setdefault(source, []).append(slot)
+        for edge in [edge for edge, slot in enumerate(captured.edge_into) if slot in leaves]:
+            source = bisect_right(captured.first_edge, edge) - 1
+            feeds.setdefault(source, []).append(captured.edge_into[edge])
         tied = {slot for slots in feeds.values() if len(set(slots)) > 1 for slot in slots}
         hookable = [leaves[slot] for slot in tied if leaves[slot].kind != "input"]
         return cls(feeds, hookable, _needed(captured))
@@ -203,37 +206,42 @@ def _edge(root: Differentiable) -> GradientEdge | None:
 def _walk(captured: Captured, index: dict[Any, int]) -> None:
     """Breadth first, so that edges come out sorted by source."""
     nodes = captured.nodes
-    add_slot, add_target, add_input_nr = captured.edge_slot.append, captured.edge_target.append, captured.edge_input_nr.append
-    end_node = captured.first_edge.append
-    edges = 0
+    slots: list[int] = []
+    targets: list[int] = []
+    input_nrs: list[int] = []
+    ends = [0]
     for node in nodes:  # grows while it is walked
         for slot, (target, input_nr) in enumerate(node.next_functions):
             if target is not None:
-                number = index.setdefault(target, len(nodes))
-                if number == len(nodes):
+                number = index.get(target)
+                if number is None:
+                    number = index[target] = len(nodes)
                     nodes.append(target)
-                add_slot(slot)
-                add_target(number)
-                add_input_nr(input_nr)
-                edges += 1
-        end_node(edges)
+                slots.append(slot)
+                targets.append(number)
+                input_nrs.append(input_nr)
+        ends.append(len(slots))
+    captured.first_edge, captured.edge_slot = array("i", ends), array("i", slots)
+    captured.edge_target, captured.edge_input_nr = array("i", targets), array("i", input_nrs)
 
 
 def _describe(captured: Captured) -> None:
-    captured.ops = [node.name().removeprefix("torch::autograd::") for node in captured.nodes]
-    captured.sequence_nr = array("q", [_sequence_nr(node) for node in captured.nodes])
+    names = [node.name() for node in captured.nodes]
+    short = {name: name.removeprefix("torch::autograd::") for name in set(names)}
+    captured.ops = list(map(short.__getitem__, names))
+    captured.sequence_nr = array("q", [number if number < _NEVER else -1 for number in map(_read_number, captured.nodes)])
     _describe_slots(captured)
     first_slot, target = captured.first_slot, captured.edge_target
-    captured.edge_into = array("i", [first_slot[node] + nr for node, nr in zip(target, captured.edge_input_nr, strict=True)])
+    captured.edge_into = array("i", map(int.__add__, map(first_slot.__getitem__, target), captured.edge_input_nr))
     degree = [0] * first_slot[-1]
     for slot in captured.edge_into:
         degree[slot] += 1
     captured.slot_degree = array("i", degree)
 
 
-def _sequence_nr(node: Any) -> int:
-    number: int = node._sequence_nr()
-    return number if number < 1 << 63 else -1
+_NEVER = 1 << 63
+"""AccumulateGrad's sequence number, and more."""
+_read_number = methodcaller("_sequence_nr")
 
 
 def _describe_slots(captured: Captured) -> None:

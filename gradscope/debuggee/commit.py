@@ -170,10 +170,9 @@ class Recorded:
         slots = [(root.node, root.input_nr) for root in captured.roots if root.node != UNKNOWN]
         with torch.no_grad():
             seeds = [engine_seed(captured, slot, seed.tensor) for slot, seed in zip(slots, self._given, strict=False)]
-            builder = TapeBuilder(captured, slots[: len(seeds)])
-            builder.seeds(seeds)
+            slots = slots[: len(seeds)]
             after = leaves_after(captured, slots, recording, finished=self._error is None)
-            builder.run(recording.log, after, {})
+            builder = TapeBuilder(captured, slots, seeds, recording.log, after, {})
             before_numbers, after_numbers, differing = self._leaf_gradients(builder)
             kept = [
                 Seed(place, builder.number(tensor), seed.expression, seed.given)

@@ -90,9 +90,8 @@ def explore(
             error = raised
     totals = {slot: result for (slot, _), result in zip(leaf_edges, results, strict=False)}
     with torch.no_grad():
-        builder = TapeBuilder(captured, slots)
-        builder.seeds(tensors)
-        builder.run(recording.log, leaves_after(captured, slots, recording, finished=error is None), totals)
+        after_positions = leaves_after(captured, slots, recording, finished=error is None)
+        builder = TapeBuilder(captured, slots, tensors, recording.log, after_positions, totals)
         before, after = _leaf_gradients(captured, builder, accumulates, create_graph)
         kept = [
             Seed(place, builder.number(tensor), seed.expression, seed.given)

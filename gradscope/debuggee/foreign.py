@@ -66,14 +66,19 @@ _REFUSALS = {
 }
 
 
+_torch_types: dict[type, _Type] = {}
+"""Those of torch's own nodes, which never change. The script's classes are looked at anew: a table would keep them alive."""
+
+
 def find_foreign(nodes: Sequence[Any]) -> Foreign:
     foreign = Foreign()
     types: dict[type, _Type] = {}
     tables, unpack_hooks = bool(tensor_hooks.tables), tensor_hooks.unpack_hooks
     for number, node in enumerate(nodes):
-        kind = types.get(type(node))
+        kind = types.get(type(node)) or _torch_types.get(type(node))
         if kind is None:
-            kind = types[type(node)] = _describe_type(type(node))
+            kind = _describe_type(type(node))
+            (types if kind.python else _torch_types)[type(node)] = kind
         if kind.python:
             _note_function(foreign, number, node, kind)
         if unpack_hooks and kind.unpack_hooks is not None:

@@ -28,6 +28,8 @@ _PIECE = 1 << 17
 """Elements reduced at a time: more would leave the cache."""
 _WORTH_SHARING = 1 << 12
 """Elements from which on it pays to find out whether two tensors are views of the same memory."""
+_MANY = 64
+"""From so many tensors of one shape on they are not mixed with those of other shapes: reshaping each would cost more."""
 _ALL = KNOWN_NORM | KNOWN_RANGE | KNOWN_MEAN | KNOWN_COUNTS
 _COMPLEX = KNOWN_NORM | KNOWN_COUNTS
 _NAN = float("nan")
@@ -97,17 +99,24 @@ class _Table:
 
     def columns(self) -> TensorColumns:
         shapeless = set(self.notes)
-        for kind, rows in zip(self.kinds, self._groups, strict=True):
-            self._reduce_kind(kind, [row for row in rows if row not in shapeless] if shapeless else rows)
+        few: dict[tuple[int, torch.dtype, torch.device], list[int]] = {}
+        for (shape, dtype, device), rows in zip(self.kinds, self._groups, strict=True):
+            if shapeless:
+                rows = [row for row in rows if row not in shapeless]
+            if len(rows) < _MANY:
+                few.setdefault((math.prod(shape), dtype, device), []).extend(rows)
+            else:
+                self._reduce_some(math.prod(shape), dtype, rows)
+        for (numel, dtype, _), rows in few.items():
+            self._reduce_some(numel, dtype, rows)
         for row in shapeless:
             self._reduce_alone(row)
         return self._packed()
 
     # ------------------------------------------------------------ reducing
 
-    def _reduce_kind(self, kind: Kind, rows: list[int]) -> None:
-        shape, dtype, _ = kind
-        numel = math.prod(shape)
+    def _reduce_some(self, numel: int, dtype: torch.dtype, rows: list[int]) -> None:
+        """Tensors with as many elements of one dtype; of one shape if they are many."""
         if numel == 0:
             self._add(rows, torch.tensor([0.0, _NAN, _NAN, 0.0, 0.0]).expand(len(rows), 5), KNOWN_NORM | KNOWN_COUNTS, 0)
             self.start[_column(rows)] = self.cells
@@ -135,27 +144,22 @@ class _Table:
         return True
 
     def _reduce_alike(self, rows: list[int], numel: int, dtype: torch.dtype) -> None:
-        """Plain tensors of one kind.
+        """Plain tensors that fit one matrix.
 
         Raises:
             TypeError: they are no plain dense tensors of that dtype.
         """
-        first = self.tensors[rows[0]]
-        stacked = first.detach().unsqueeze(0) if len(rows) == 1 else torch.stack([self.tensors[row] for row in rows])
-        if (
-            type(stacked) not in _PLAIN
-            or stacked.layout != torch.strided
-            or stacked.dtype != dtype
-            or stacked[0].numel() != numel
-        ):
+        tensors = [self.tensors[row] for row in rows]
+        if len(tensors) < _MANY:
+            order = _row_major if numel <= INLINE_VALUES else _in_memory_order
+            tensors = [order(tensor) for tensor in tensors]
+        matrix = torch.stack(tensors) if len(tensors) > 1 else tensors[0].detach().unsqueeze(0)
+        if type(matrix) not in _PLAIN or matrix.layout != torch.strided or matrix.dtype != dtype:
             raise TypeError("not plain")
+        matrix = matrix.reshape(len(rows), numel)
+        reduced = _reduced_in_pieces(matrix)
         if numel <= INLINE_VALUES:
-            matrix = stacked.reshape(len(rows), numel)
-            reduced = _reduced(matrix)
             self._inline(rows, matrix)
-        else:
-            matrix = _in_memory_order(stacked, numel) if len(rows) == 1 else stacked.reshape(len(rows), numel)
-            reduced = _reduced_in_pieces(matrix)
         self._add(rows, reduced, _COMPLEX if dtype.is_complex else _ALL, numel)
 
     def _inline(self, rows: list[int], matrix: torch.Tensor) -> None:
@@ -285,7 +289,7 @@ def _reduced(matrix: torch.Tensor) -> torch.Tensor:
     if len(matrix) == 1:  # the reductions without a dimension are the faster ones
         row, flat = wide[0], matrix[0]
         low, high = flat.aminmax()
-        signs = flat.sgn()
+        signs = (flat if flat.dtype in (torch.float32, torch.float64) else row).sgn()
         parts = [torch.dot(row, row).sqrt_(), low.double(), high.double(), row.sum(), torch.dot(signs, signs).double()]
         return torch.stack(parts).unsqueeze(0)
     norm, total = torch.linalg.vector_norm(wide, dim=1), wide.sum(1)
@@ -309,11 +313,15 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return tensor.is_contiguous() or bool(torch.ops.aten.is_non_overlapping_and_dense.default(tensor))
 
 
-def _in_memory_order(stacked: torch.Tensor, numel: int) -> torch.Tensor:
-    """One tensor as a row, in whatever order needs no copy."""
-    if not stacked.is_contiguous() and not stacked.is_neg() and not stacked.is_conj() and _is_dense(stacked):
-        return stacked.as_strided((1, numel), (numel, 1))
-    return stacked.reshape(1, numel)
+def _row_major(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1)
+
+
+def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements of one tensor in whatever order needs no copy."""
+    if tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj() or not _is_dense(tensor):
+        return tensor.reshape(-1)
+    return tensor.as_strided((tensor.numel(),), (1,))
 
 
 def _elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:

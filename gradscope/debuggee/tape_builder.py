@@ -1,4 +1,8 @@
-"""Turns what the hooks noted into the columns of a tape, and checks the sums while doing so."""
+"""Turns what the hooks noted into the columns of a tape, and checks the sums while doing so.
+
+A pass over a million nodes has as many contributions, so nothing here loops over them in Python but the additions themselves:
+whole columns are made with iterators that run in C.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from gradscope.debuggee.summaries import summarise
 from gradscope.model.columns import UNKNOWN, Mismatch, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
 
-Log = Sequence[tuple[int, Gradients, Gradients]]
+Entry = tuple[int, Gradients, Gradients]
+"""A node that ran, what it sent, what it was handed."""
 SeedSlot = tuple[int, int]
 """The node and the gradient slot that a seed goes to."""
-
 
 _NEW = -2
 """an object that has no number yet"""
@@ -48,42 +52,153 @@ class Held:
 
 
 class TapeBuilder:
-    """Fills the columns of one pass."""
+    """Fills the columns of one pass.
 
-    def __init__(self, captured: Captured, seed_slots: Sequence[SeedSlot]) -> None:
+    Args:
+        captured: the graph.
+        seed_slots: where the seeds went.
+        seeds: the seeds, as the engine handed them over.
+        log: what the hooks noted, in engine order.
+        leaves_after: for a position in the log (-1 for the seeds) the leaf nodes whose last contribution was delivered there, and
+            which have no entry of their own.
+        totals: what the engine gave for the slots of those leaves.
+    """
+
+    def __init__(
+        self,
+        captured: Captured,
+        seed_slots: Sequence[SeedSlot],
+        seeds: Sequence[torch.Tensor | None],
+        log: Sequence[Entry],
+        leaves_after: Mapping[int, Sequence[int]],
+        totals: Mapping[SeedSlot, torch.Tensor | None],
+    ) -> None:
         self.captured = captured
         self.seed_slots = seed_slots
         self.tensors: list[torch.Tensor] = []
         self.kind: list[int] = []
         self._numbers: dict[int, int] = {id(None): NO_TENSOR}
-        slots = captured.first_slot[-1]
-        self._sum = [NO_TENSOR] * slots
-        """by slot: number of the sum of what has been delivered so far"""
-        self._shared = self._shared_slots(slots)
-        self.step_node: list[int] = []
-        self.contribution_counts: list[int] = []
-        """how many contributions step 0, 1, 2, … delivered"""
-        self.contribution_edge: list[int] = []
-        self.contribution_tensor: list[int] = []
-        self.contribution_so_far: list[int] = []
-        self.arrival_counts: list[int] = []
-        """how many slots the nodes of steps 1, 2, … have"""
-        self.arrival_tensor: list[int] = []
         self.mismatches: list[Mismatch] = []
         self.hook_changed: list[int] = []
+        entries = _with_leaves(log, leaves_after)
+        self.step_node = [node for node, _, _ in entries]
+        self._deliver(seeds, entries)
+        self._arrive([self._handed(entry, totals) if entry[2] is _LEAF else entry[2] for entry in entries])
 
-    def _shared_slots(self, slots: int) -> bytearray:
+    # ------------------------------------------------------------ contributions
+
+    def _deliver(self, seeds: Sequence[torch.Tensor | None], entries: Sequence[Entry]) -> None:
+        captured = self.captured
+        edges, sent, counts = self._delivered(entries)
+        self.contribution_counts = [len(self.seed_slots), *counts]
+        """how many contributions step 0, 1, 2, … delivered"""
+        self.contribution_edge = [-1 - root for root in range(len(self.seed_slots))] + edges
+        slots = [captured.slot(*place) for place in self.seed_slots] + list(map(captured.edge_into.__getitem__, edges))
+        tensors = [*seeds, *sent]
+        self.contribution_tensor = self._numbered(tensors, slots)
+        self.contribution_so_far = self._sums(slots)
+        self._sum = dict(zip(slots, self.contribution_so_far, strict=True))
+        """by slot: number of the sum of all that was delivered"""
+
+    def _delivered(self, entries: Sequence[Entry]) -> tuple[list[int], list[torch.Tensor | None], list[int]]:
+        """Edges over which the engine delivered, in order; what went over each; how many there are by step."""
+        captured, first = self.captured, self.captured.first_edge
+        starts, ends = [first[node] for node in self.step_node], [first[node + 1] for node in self.step_node]
+        counts = [len(sent) for _, sent, _ in entries]
+        if captured.plan.needed is None and counts == [end - start for start, end in zip(starts, ends, strict=True)]:
+            return list(chain.from_iterable(map(range, starts, ends))), list(chain.from_iterable(e[1] for e in entries)), counts
+        edges: list[int] = []
+        tensors: list[torch.Tensor | None] = []
+        counts = []
+        for (_, sent, _), start, end in zip(entries, starts, ends, strict=True):
+            over = [edge for edge in range(start, end) if captured.leads_on(edge)] if sent else []
+            edges.extend(over)
+            tensors.extend(sent[captured.edge_slot[edge]] for edge in over)
+            counts.append(len(over))
+        return edges, tensors, counts
+
+    def _numbered(self, tensors: Sequence[torch.Tensor | None], slots: Sequence[int]) -> list[int]:
+        """Numbers of the tensors, the same for the same object."""
+        ids = list(map(id, tensors))
+        known = dict(zip(ids, tensors, strict=True))
+        known.pop(id(None), None)
+        self.tensors = list(known.values())  # type: ignore[arg-type]  # None is out
+        self._numbers.update(zip(known, range(len(known)), strict=True))
+        numbers = list(map(self._numbers.__getitem__, ids))
+        slot_of = dict(zip(numbers, slots, strict=True))
+        self.kind = [self.captured.slot_kind[slot_of[number]] for number in range(len(known))]
+        return numbers
+
+    def _sums(self, slots: Sequence[int]) -> list[int]:
+        """After each contribution the number of its slot's sum: added left to right, as the engine adds."""
+        so_far = list(self.contribution_tensor)
+        shared = self._shared()
+        sums: dict[int, int] = {}
+        tensors, kind = self.tensors, self.kind
+        for place in [place for place, slot in enumerate(slots) if shared[slot]]:
+            slot, number = slots[place], so_far[place]
+            before = sums.get(slot, NO_TENSOR)
+            if before < 0 or number < 0:
+                number = max(before, number)
+            else:
+                total = tensors[before] + tensors[number]
+                self._numbers[id(total)] = number = len(tensors)
+                tensors.append(total)
+                kind.append(self.captured.slot_kind[slot])
+            so_far[place] = sums[slot] = number
+        return so_far
+
+    def _shared(self) -> bytearray:
         """1 for each slot that more than one contribution can reach."""
         degree = list(self.captured.slot_degree)
-        for node, input_nr in self.seed_slots:
-            degree[self.captured.slot(node, input_nr)] += 1
-        shared = bytearray(slots)
-        for slot, count in enumerate(degree):
-            if count > 1:
-                shared[slot] = 1
-        return shared
+        for place in self.seed_slots:
+            degree[self.captured.slot(*place)] += 1
+        return bytearray(map((1).__lt__, degree))
 
-    # ------------------------------------------------------------ filling
+    # ------------------------------------------------------------ arrivals
+
+    def _handed(self, entry: Entry, totals: Mapping[SeedSlot, torch.Tensor | None]) -> Gradients:
+        """What a leaf got: what the engine says, else the sum."""
+        node = entry[0]
+        first, end = self.captured.first_slot[node], self.captured.first_slot[node + 1]
+        return [totals.get((node, nr), self._total(first + nr)) for nr in range(end - first)]
+
+    def _total(self, slot: int) -> torch.Tensor | None:
+        number = self._sum.get(slot, NO_TENSOR)
+        return None if number == NO_TENSOR else self.tensors[number]
+
+    def _arrive(self, handed: Sequence[Gradients]) -> None:
+        """Compare what each function was handed with the sum of what was delivered to it."""
+        self.arrival_counts = list(map(len, handed))
+        """how many slots the nodes of steps 1, 2, … have"""
+        firsts = list(map(self.captured.first_slot.__getitem__, self.step_node))
+        ends = map(int.__add__, firsts, self.arrival_counts)
+        slots = list(chain.from_iterable(map(range, firsts, ends)))
+        tensors = list(chain.from_iterable(handed))
+        expected = list(map(self._sum.get, slots, repeat(NO_TENSOR)))
+        self.arrival_tensor = list(map(self._numbers.get, map(id, tensors), repeat(_NEW)))
+        if self.arrival_tensor != expected:
+            steps = list(_repeated(range(1, len(handed) + 1), self.arrival_counts))
+            for place, (found, number) in enumerate(zip(self.arrival_tensor, expected, strict=True)):
+                if found != number:
+                    self.arrival_tensor[place] = self._unlike(steps[place], slots[place], tensors[place])
+
+    def _unlike(self, step: int, slot: int, tensor: torch.Tensor | None) -> int:
+        """What arrived is another object than the last sum: the same number for number, or changed by a hook, or a mismatch."""
+        node, expected = self.step_node[step - 1], self._sum.get(slot, NO_TENSOR)
+        input_nr = slot - self.captured.first_slot[node]
+        if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
+            return expected
+        hooked = self.captured.foreign.hooked
+        if (node, input_nr) in hooked or (node, UNKNOWN) in hooked:
+            if not self.hook_changed or self.hook_changed[-1] != step:
+                self.hook_changed.append(step)
+        else:
+            what = "the engine handed on another gradient than the sum of the contributions"
+            self.mismatches.append(Mismatch(node, input_nr, what))
+        return NO_TENSOR if tensor is None else self.number(tensor, slot)
+
+    # ------------------------------------------------------------ the result
 
     def number(self, tensor: torch.Tensor, slot: int = UNKNOWN) -> int:
         """The tensor's number; a new one the first time it is seen."""
@@ -92,111 +207,6 @@ class TapeBuilder:
             self.tensors.append(tensor)
             self.kind.append(self.captured.slot_kind[slot] if slot >= 0 else -1)
         return number
-
-    def seeds(self, seeds: Sequence[torch.Tensor | None]) -> None:
-        for root, ((node, input_nr), seed) in enumerate(zip(self.seed_slots, seeds, strict=True)):
-            self._contribute([-1 - root], [self.captured.slot(node, input_nr)], (seed,))
-        self.contribution_counts.append(len(self.seed_slots))
-
-    def run(self, log: Log, leaves_after: Mapping[int, Sequence[int]], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
-        """Play the log.
-
-        Args:
-            log: what the hooks noted.
-            leaves_after: for a position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered.
-            totals: what the engine gave for the slots of those leaves.
-        """
-        first_edge, edge_into, edge_slot = self.captured.first_edge, self.captured.edge_into, self.captured.edge_slot
-        whole = self.captured.plan.needed is None
-        numbers, sums, first_slot = self._numbers, self._sum, self.captured.first_slot
-        self._finish_leaves(leaves_after.get(-1, ()), totals)
-        for position, (node, sent, handed) in enumerate(log):
-            if len(handed) == 1 and numbers.get(id(handed[0])) == sums[first_slot[node]]:
-                self.step_node.append(node)
-                self.arrival_counts.append(1)
-                self.arrival_tensor.append(sums[first_slot[node]])
-            else:
-                self._arrive(node, handed)
-            first, end = first_edge[node], first_edge[node + 1]
-            if whole and end - first == len(sent):
-                self._contribute(range(first, end), edge_into[first:end], sent)
-                self.contribution_counts.append(end - first)
-            else:
-                edges = self._delivering(first, end) if sent else []
-                self._contribute(edges, [edge_into[edge] for edge in edges], [sent[edge_slot[edge]] for edge in edges])
-                self.contribution_counts.append(len(edges))
-            if position in leaves_after:
-                self._finish_leaves(leaves_after[position], totals)
-
-    def _contribute(self, edges: Sequence[int], slots: Sequence[int], sent: Sequence[torch.Tensor | None]) -> None:
-        """What one step delivered over these edges. The inner loop of everything: nothing in it that can be done outside."""
-        numbers, sums, shared = self._numbers, self._sum, self._shared
-        self.contribution_edge.extend(edges)
-        for slot, tensor in zip(slots, sent, strict=True):
-            number = numbers.get(id(tensor))
-            if number is None:
-                number = self.number(tensor, slot)  # type: ignore[arg-type]  # None has a number from the start
-            self.contribution_tensor.append(number)
-            if shared[slot]:
-                number = self._added(slot, number)
-            sums[slot] = number
-            self.contribution_so_far.append(number)
-
-    def _added(self, slot: int, number: int) -> int:
-        """Number of the slot's sum with this contribution, added as the engine adds."""
-        before = self._sum[slot]
-        if before < 0 or number < 0:
-            return max(before, number)
-        tensors = self.tensors
-        total = tensors[before] + tensors[number]
-        self._numbers[id(total)] = number = len(tensors)
-        tensors.append(total)
-        self.kind.append(self.captured.slot_kind[slot])
-        return number
-
-    def _delivering(self, first: int, end: int) -> list[int]:
-        """The edges over which the engine goes on: not those that lead to no leaf that is asked for."""
-        needed = self.captured.plan.needed
-        return [edge for edge in range(first, end) if needed is None or needed[self.captured.edge_target[edge]]]
-
-    def _arrive(self, node: int, handed: Gradients) -> None:
-        self.step_node.append(node)
-        self.arrival_counts.append(len(handed))
-        slot = self.captured.first_slot[node]
-        for tensor in handed:
-            number = self._numbers.get(id(tensor), _NEW)
-            if number != self._sum[slot]:
-                number = self._unlike(node, slot, tensor)
-            self.arrival_tensor.append(number)
-            slot += 1
-
-    def _unlike(self, node: int, slot: int, tensor: torch.Tensor | None) -> int:
-        """What arrived is another object than the last sum: the same number for number, or changed by a hook, or a mismatch."""
-        expected, input_nr = self._sum[slot], slot - self.captured.first_slot[node]
-        if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
-            return expected
-        hooked = self.captured.foreign.hooked
-        if (node, input_nr) in hooked or (node, UNKNOWN) in hooked:
-            if not self.hook_changed or self.hook_changed[-1] != len(self.step_node):
-                self.hook_changed.append(len(self.step_node))
-        else:
-            what = "the engine handed on another gradient than the sum of the contributions"
-            self.mismatches.append(Mismatch(node, input_nr, what))
-        return NO_TENSOR if tensor is None else self.number(tensor, slot)
-
-    def _finish_leaves(self, nodes: Iterable[int], totals: Mapping[SeedSlot, torch.Tensor | None]) -> None:
-        """The steps of leaves, which deliver nothing."""
-        for node in nodes:
-            first, end = self.captured.first_slot[node], self.captured.first_slot[node + 1]
-            handed = [totals.get((node, nr), self._total(first + nr)) for nr in range(end - first)]
-            self._arrive(node, handed)
-            self.contribution_counts.append(0)
-
-    def _total(self, slot: int) -> torch.Tensor | None:
-        number = self._sum[slot]
-        return None if number == NO_TENSOR else self.tensors[number]
-
-    # ------------------------------------------------------------ the result
 
     def handed(self, nodes: set[int]) -> dict[SeedSlot, torch.Tensor | None]:
         """What the slots of these nodes were handed at their steps."""
@@ -211,7 +221,6 @@ class TapeBuilder:
 
     def columns(self, seeds: list[Seed], leaf_before: list[int], leaf_after: list[int]) -> TapeColumns:
         pack = _packed
-        arrivals = range(1, len(self.step_node) + 1), self.arrival_counts
         return TapeColumns(
             seeds=seeds,
             step_node=pack(self.step_node),
@@ -219,7 +228,7 @@ class TapeBuilder:
             contribution_edge=pack(self.contribution_edge),
             contribution_tensor=pack(self.contribution_tensor),
             contribution_so_far=pack(self.contribution_so_far),
-            arrival_step=pack(_repeated(*arrivals)),
+            arrival_step=pack(_repeated(range(1, len(self.step_node) + 1), self.arrival_counts)),
             arrival_input_nr=pack(chain.from_iterable(map(range, self.arrival_counts))),
             arrival_tensor=pack(self.arrival_tensor),
             tensors=summarise(self.tensors, self.kind, self.captured.kinds),
@@ -228,6 +237,22 @@ class TapeBuilder:
             mismatches=self.mismatches,
             hook_changed=self.hook_changed,
         )
+
+
+_LEAF: Gradients = []
+"""Stands for what a leaf was handed, until the sums are known; compared by identity."""
+
+
+def _with_leaves(log: Sequence[Entry], leaves_after: Mapping[int, Sequence[int]]) -> list[Entry]:
+    """The log with the steps of leaves, which deliver nothing."""
+    entries: list[Entry] = []
+    done = 0
+    for position in sorted(leaves_after):
+        entries.extend(log[done : position + 1])
+        done = position + 1
+        entries.extend((node, (), _LEAF) for node in leaves_after[position])
+    entries.extend(log[done:])
+    return entries
 
 
 def _repeated(numbers: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
