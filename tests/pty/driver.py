@@ -28,7 +28,11 @@ class Program:
     """`python -m gradscope …` on a terminal of its own."""
 
     def __init__(
-        self, arguments: Sequence[str], size: tuple[int, int] = (36, 120), environment: Mapping[str, str] | None = None, cwd: str = "."
+        self,
+        arguments: Sequence[str],
+        size: tuple[int, int] = (36, 120),
+        environment: Mapping[str, str] | None = None,
+        cwd: str = ".",
     ) -> None:
         self.screen = pyte.Screen(size[1], size[0])
         self.output = bytearray()

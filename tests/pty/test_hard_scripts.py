@@ -109,7 +109,8 @@ def test_input_reads_what_is_typed_in_the_output_tab(start) -> None:
 
 def test_a_progress_bar_stays_on_its_line(start) -> None:
     program = resumed(
-        start, "    import tqdm, time\n    for _ in tqdm.tqdm(range(5), ncols=40):\n        time.sleep(0.01)\n    print('bar over')\n"
+        start,
+        "    import tqdm, time\n    for _ in tqdm.tqdm(range(5), ncols=40):\n        time.sleep(0.01)\n    print('bar over')\n",
     )
     program.press("o")
     program.wait("ended, exit 0")

@@ -64,9 +64,7 @@ def test_table_mentions_every_key_but_the_hidden_ones() -> None:
 
 def test_footer_of_a_stop_is_the_pictured_one() -> None:
     words = " ".join(f"{hint.shown} {hint.label}" for hint in actions.hints("stopped", {"vector"}))
-    assert words == (
-        "n step N back c to end a finding s seed / find t to row ( ) Jacobian row r resume E export ? keys q quit"
-    )
+    assert words == ("n step N back c to end a finding s seed / find t to row ( ) Jacobian row r resume E export ? keys q quit")
 
 
 @pytest.mark.parametrize("state", sorted(actions.ALWAYS))

@@ -130,7 +130,9 @@ async def test_narrow_shows_one_pane_below_the_tape(shown, sight) -> None:
         for key, rule in (("2", "━2 Source"), ("3", "━3 Sin"), ("5", "━5"), ("1", "━1 Tape")):
             await pilot.press(key)
             await pilot.pause()
-            rules = [line for line in sight(pilot).lines if line[:2] in ("━1", "━2", "━3", "━4", "━5", "─1", "─2", "─3", "─4", "─5")]
+            rules = [
+                line for line in sight(pilot).lines if line[:2] in ("━1", "━2", "━3", "━4", "━5", "─1", "─2", "─3", "─4", "─5")
+            ]
             assert len(rules) == 2
             assert any(line.startswith(rule) for line in rules), key
 

@@ -25,13 +25,17 @@ def test_states_stay_apart_in_ascii() -> None:
     assert len({glyphs.to_ascii(sign) for sign in signs}) == len(signs)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("‖∂b‖ ×2", "|db| x2"), ("●─╮", "@-\\"), ("plain", "plain"), ("日本 ä", "???? ?")])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("‖∂b‖ ×2", "|db| x2"), ("●─╮", "@-\\"), ("plain", "plain"), ("日本 ä", "???? ?")]
+)
 def test_text_keeps_its_cells(text: str, expected: str) -> None:
     assert glyphs.to_ascii(text) == expected
     assert len(expected) == cell_len(text)
 
 
-@pytest.mark.parametrize(("encoding", "wanted"), [("UTF-8", False), ("utf8", False), ("ANSI_X3.4-1968", True), ("ISO-8859-1", True)])
+@pytest.mark.parametrize(
+    ("encoding", "wanted"), [("UTF-8", False), ("utf8", False), ("ANSI_X3.4-1968", True), ("ISO-8859-1", True)]
+)
 def test_locale_decides(encoding: str, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("locale.getpreferredencoding", lambda do_setlocale: encoding)
     assert glyphs.wants_ascii() is wanted
