@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -14,17 +13,16 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static
 
-from gradscope.model import playhead, rows
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
-from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import colours, numbers
-from gradscope.tui.glyphs import CURSOR, FOLDED, NOTHING, PLAYHEAD, UNFOLDED
+from gradscope.tui.glyphs import CURSOR, NOTHING, PLAYHEAD
 from gradscope.tui.messages import FoldToggled, RowOpened, RowSelected
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.bars import Scale
 from gradscope.tui.widgets.line import Line, cells, fit
 from gradscope.tui.widgets.tape_columns import GUTTER, NORM, Columns, Content
+from gradscope.tui.widgets.tape_row import TapeRow, waiting
 from gradscope.tui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 
 HINT = "n one node · c to the end · s edit the seed · ? all keys"
 HINTED_STEPS = 10
-FLAGGED = 256
-"""a group of more steps shows no flags: looking at them all would be slow"""
-SEED_CELLS = 6
 UNDERLINED = Style(underline=True)
 CHOSEN, CHOSEN_COLOURLESS = Style(bgcolor=colours.SELECTED), Style(reverse=True)
 
@@ -107,7 +102,7 @@ class TapeList(VirtualList):
         old, self._view = self._view, view
         if view.rows is None or view.tape is None or view.graph is None:
             self._columns_for(0)
-            self.set_count(0, below=len(_waiting(view)) + 1)
+            self.set_count(0, below=len(waiting(view)) + 1)
             self.redraw()
             return
         if old is None or old.rows is not view.rows or old.tape is not view.tape:
@@ -165,7 +160,7 @@ class TapeList(VirtualList):
         return text.strip(width)
 
     def draw_below(self, line: int, width: int) -> Strip:
-        lines = _waiting(self._view) if self._view else []
+        lines = waiting(self._view) if self._view else []
         return Line().add(lines[line - 1] if 0 < line <= len(lines) else "", colours.muted).strip(width)
 
     def draw(self, row: int, width: int) -> Strip:
@@ -173,7 +168,7 @@ class TapeList(VirtualList):
         assert view is not None
         assert view.rows is not None
         assert view.tape is not None
-        drawing = _Row(view, view.rows, view.tape, row)
+        drawing = TapeRow(view, view.rows, view.tape, row)
         columns, selected = self._columns, row == view.selection
         line = Line()
         self._gutter(line, drawing, selected)
@@ -188,21 +183,21 @@ class TapeList(VirtualList):
             return line.strip(width)
         return line.strip(width - 1, CHOSEN_COLOURLESS if self.app.no_color else CHOSEN).crop_extend(0, width, None)
 
-    def _gutter(self, line: Line, drawing: _Row, selected: bool) -> None:
+    def _gutter(self, line: Line, drawing: TapeRow, selected: bool) -> None:
         line.add(PLAYHEAD if drawing.here else " ", colours.strong_accent)
         if selected and not drawing.here:
             line.add(CURSOR, colours.strong)
         else:
             line.add("◆" if drawing.breaks & self._breaks else " ", colours.warning)
 
-    def _words(self, line: Line, drawing: _Row, strong: Style, marked: bool) -> None:
+    def _words(self, line: Line, drawing: TapeRow, strong: Style, marked: bool) -> None:
         columns = self._columns
         style = drawing.style + strong
         if marked:
             style += UNDERLINED
         indent, label = drawing.indent, drawing.label
         if columns.makes:
-            line.add(indent).left(label, columns.node - len(indent), style).add(" ")
+            line.add(indent, drawing.style).left(label, columns.node - len(indent), style).add(" ")
             line.left(drawing.makes, columns.makes, drawing.style + strong).add(" ")
             line.right(drawing.line, columns.line, colours.muted).add(" ")
             return
@@ -210,12 +205,12 @@ class TapeList(VirtualList):
         room = columns.node - len(indent) - (cells(aside) + 1 if aside else 0)
         if cells(label) > room:
             aside, room = "", columns.node - len(indent)
-        line.add(indent).left(_shortened(label, room), room, style)
+        line.add(indent, drawing.style).left(_shortened(label, room), room, style)
         if aside:
             line.add(" ").add(aside, colours.muted)
         line.add(" ")
 
-    def _numbers(self, line: Line, drawing: _Row, strong: Style) -> None:
+    def _numbers(self, line: Line, drawing: TapeRow, strong: Style) -> None:
         columns = self._columns
         if drawing.norm is None:
             line.right(NOTHING if drawing.pending else "", NORM, colours.muted)
@@ -288,161 +283,9 @@ class TapeList(VirtualList):
             self.post_message(RowOpened(row) if event.chain == 2 else RowSelected(row))
 
 
-class _Row:
-    """What one row says at the playhead; everything is looked up when asked for."""
-
-    def __init__(self, view: View, rows: Rows, tape: Tape, row: int) -> None:
-        self._view, self._rows, self._tape, self._row = view, rows, tape, row
-        self._first, self._last = rows.first(row), rows.last(row)
-        self._node = rows.node(row)
-        self._kind = rows.kind(row)
-        self._leaf = tape.graph.leaf_at(self._node) if self._node >= 0 else None
-        self._tensor = self._tensor_in(tape)
-        self.here = rows.row_of_step(view.playhead) == row
-        self.pending = self._first > view.playhead
-
-    def _tensor_in(self, tape: Tape) -> int:
-        """The tensor whose norm the row shows, in this pass or in the one compared with."""
-        step = self._view.playhead
-        if self._kind == rows.SEED:
-            return tape.seeds[0].tensor if tape.seeds else NO_TENSOR
-        if self._node >= 0:
-            return playhead.shown(tape.graph, tape, step, self._node)
-        return tape.arrived_at(self._first) if self._first <= step else NO_TENSOR
-
-    @property
-    def norm(self) -> float | None:
-        if self._kind == rows.SEED:
-            return math.hypot(*(self._tape.norm(seed.tensor) for seed in self._tape.seeds if seed.tensor != NO_TENSOR))
-        return None if self._tensor == NO_TENSOR else self._tape.norm(self._tensor)
-
-    @property
-    def delta(self) -> str:
-        other, here = self._view.against, self.norm
-        if other is None or here is None:
-            return ""
-        tensor = self._tensor_in(other)
-        if self._kind == rows.SEED:
-            there = math.hypot(*(other.norm(seed.tensor) for seed in other.seeds if seed.tensor != NO_TENSOR))
-        elif tensor == NO_TENSOR:
-            return ""
-        else:
-            there = other.norm(tensor)
-        change = here - there
-        return f"+{numbers.norm(change)}" if change > 0 else numbers.norm(change)
-
-    @property
-    def steps(self) -> str:
-        if self._kind == rows.SEED:
-            return ""
-        return str(self._last) if self._first == self._last else f"{self._first}-{self._last}"
-
-    @property
-    def indent(self) -> str:
-        depth, folded = self._rows.depth(self._row), self._rows.folded(self._row)
-        if folded is None:
-            return "  " * (depth + 1) if depth else ""
-        return "  " * depth + (FOLDED if folded else UNFOLDED) + " "
-
-    @property
-    def label(self) -> str:
-        return self._rows.label(self._row)
-
-    @property
-    def makes(self) -> str:
-        if self._kind == rows.SEED:
-            return _seed_text(self._tape)
-        if self._leaf is not None:
-            return "{} of {} in".format(*self._gathered())
-        return self._tape.graph.makes(self._node) if self._node >= 0 else ""
-
-    @property
-    def line(self) -> str:
-        if self._kind == rows.SEED:
-            return f":{self._view.stop.call.line}" if self._view.stop and self._view.stop.call.line else ""
-        origin = self._tape.graph.origin(self._node) if self._node >= 0 else None
-        return f":{origin.line}" if origin and origin.line else ""
-
-    @property
-    def aside(self) -> str:
-        """What stands at the right of the node's column where there is no column of its own for it."""
-        if self._kind == rows.SEED:
-            return ""
-        return "{}/{} in".format(*self._gathered()) if self._leaf is not None else self.line
-
-    def _gathered(self) -> tuple[int, int]:
-        assert self._leaf is not None
-        leaf = self._tape.graph.leaves[self._leaf]
-        return playhead.count_so_far(self._tape.graph, self._tape, self._view.playhead, leaf.node, leaf.input_nr)
-
-    @property
-    def shape(self) -> str:
-        if self._tensor != NO_TENSOR:
-            return numbers.shape(self._tape.tensors.shape(self._tensor))
-        shape = self._tape.graph.shape(self._node if self._node >= 0 else self._tape.node_at(max(1, self._first)))
-        return "" if shape is None else numbers.shape(shape)
-
-    @property
-    def flags(self) -> str:
-        view = self._view
-        if self._kind == rows.SEED or self.pending or self._last - self._first > FLAGGED:
-            return ""
-        letters = (self._tape.flags(step) for step in range(self._first, min(self._last, view.playhead) + 1))
-        return "".join(dict.fromkeys("".join(letters)))
-
-    @property
-    def breaks(self) -> frozenset[str]:
-        """The breakpoints that would be this row's."""
-        origin = self._tape.graph.origin(self._node) if self._node >= 0 else None
-        here = {f"step:{self._last}"}
-        if origin is not None:
-            here |= {f"{origin.file}:{origin.line}", f"{origin.file.rpartition('/')[2]}:{origin.line}"}
-        return frozenset(here)
-
-    @property
-    def style(self) -> Style:
-        if self._kind == rows.SEED:
-            return colours.seed
-        if self._leaf is not None:
-            return colours.muted if self._tensor == NO_TENSOR else colours.leaf
-        return colours.muted if self.pending else colours.text
-
-    @property
-    def rail_style(self) -> Style:
-        return colours.muted if self.pending or self._kind == rows.SEED else colours.accent
-
-
 def _shortened(label: str, room: int) -> str:
     """A label that is too long keeps its number of leaves: `c_proj Lin… +2`."""
     head, plus, count = label.rpartition(" +")
     if cells(label) <= room or not plus or not count.isdecimal() or room < 8:
         return label
     return f"{fit(head, room - len(count) - 2)} +{count}"
-
-
-def _seed_text(tape: Tape) -> str:
-    """The seed's values where they are few, else how it was given."""
-    if len(tape.seeds) != 1:
-        return f"{len(tape.seeds)} roots"
-    seed = tape.seeds[0]
-    values = tape.tensors.values(seed.tensor) if seed.tensor != NO_TENSOR else None
-    if values is not None and len(values) <= SEED_CELLS:
-        return " ".join(numbers.short(value) for value in values)
-    return seed.expression
-
-
-def _waiting(view: View) -> list[str]:
-    """What stands in place of the rows while there are none."""
-    if view.stop is not None and view.stop.refusal:
-        return ["nothing could be recorded here", "", *view.stop.refusal.splitlines()]
-    if view.busy is not None:
-        return [f"{view.busy.what}…"]
-    if view.stop is not None and view.state.value == "stopped":
-        return ["recording…"] if not view.stop.live else ["pick a root among the live tensors"]
-    return {
-        "starting": ["the script starts; it stops at its first backward call"],
-        "running": [f"the script runs: {view.calls:,} backward call{'' if view.calls == 1 else 's'} so far"],
-        "crashed": ["the script crashed before anything was recorded"],
-        "ended": ["the script ended without a backward call to look at"],
-        "snapshot": ["this snapshot holds no recorded pass"],
-    }.get(view.state.value, [])
