@@ -21,6 +21,7 @@ from gradscope.debuggee.origins import install as install_origins
 from gradscope.debuggee.refusals import findings_of
 from gradscope.debuggee.stop import Stop
 from gradscope.debuggee.subject import describe, of_call
+from gradscope.findings import diagnose
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
@@ -77,47 +78,71 @@ class Calls:
         with server.turn:
             server.called(call.number)
             try:
-                return self._decide(call)
+                after = self._decide(call)
             except Exception as error:
                 server.fault(error)
-                return None
+                after = None
+        return self._noting_origins(after) if call.create_graph and self.origins is not None else after
+
+    def _noting_origins(self, after: After | None) -> After:
+        """The nodes of a double backward belong to the line of the call that makes them."""
+        assert self.origins is not None
+        made = self.origins.span()
+
+        def noted(error: BaseException | None) -> None:
+            made()
+            if after is not None:
+                after(error)
+
+        return noted
 
     def _decide(self, call: BackwardCall) -> After | None:
         server = self._server
-        if self._left:
-            self._left -= 1
-            return self._record(call)
-        if server.stops.at(call.number) or server.is_at_place(call.script_frame):
+        if server.configure.record:
+            return self._record_if_wanted(call) if self._left else None
+        if server.stops.at(call.number) or server.is_at_place(call):
             return self._stop(call, call.reason, call.detail)
         if server.conditions and call.reason == "call" and not call.batched:
-            return self._stop_if_met(call)
+            with self._at_work():
+                stop, met = self._explored_for_conditions(call)
+                return None if stop is None else self._stop(call, "breakpoint", met, stop)
         if self._link.news_due:
             site = describe(call)
             self._link.send_now_and_then(m.CallPassed(call.number, site.file, site.line))
         return None
 
-    def _stop_if_met(self, call: BackwardCall) -> After | None:
-        from gradscope.findings import diagnose
+    def _record_if_wanted(self, call: BackwardCall) -> After | None:
+        """Headless, `--stop-at` says from which call on, `--break` which calls."""
+        server = self._server
+        if server.is_at_place(call):
+            server.stops.set("first")
+        if not server.stops.reached(call.number):
+            return None
+        stop = None
+        if server.conditions and call.reason == "call" and not call.batched:
+            with self._at_work():
+                stop, _ = self._explored_for_conditions(call)
+            if stop is None:
+                return None
+        self._left -= 1
+        return self._record(call, stop)
 
-        with self._at_work():
-            stop = self._open(call)
-            assert stop.subject is not None
-            if stop.subject.captured.refusal:
-                stop.release()
-                return None
+    def _explored_for_conditions(self, call: BackwardCall) -> tuple[Stop | None, str]:
+        """Explore the call and see whether a condition is met somewhere: the stop there would be, and the condition."""
+        stop = self._open(call)
+        subject = stop.subject
+        assert subject is not None
+        if not subject.captured.refusal:
             stop.quiet = True
-            tape = stop.first_pass()
-            graph = BackwardGraph(stop.subject.columns)
-            read = Tape(tape, graph)
-            findings = diagnose(graph, read)
-            met = next(
-                (text for text, condition in self._server.conditions.items() if condition.steps(graph, read, findings)), None
-            )
-            if met is None:
-                stop.release()
-                return None
-            stop.quiet = False
-            return self._stop(call, "breakpoint", met, stop)
+            graph = BackwardGraph(subject.columns)
+            tape = Tape(stop.first_pass(), graph)
+            findings = diagnose(graph, tape, inputs=bool(call.inputs))
+            for text, condition in self._server.conditions.items():
+                if condition.steps(graph, tape, findings):
+                    stop.quiet = False
+                    return stop, text
+        stop.release()
+        return None, ""
 
     # ------------------------------------------------------------ a stop
 
@@ -192,13 +217,13 @@ class Calls:
 
     # ------------------------------------------------------------ recording the script's own call
 
-    def _record(self, call: BackwardCall) -> After:
+    def _record(self, call: BackwardCall, stop: Stop | None = None) -> After:
         """Observe the call while it runs; the script does not wait."""
         with self._at_work():
             message = describe(call)
             detail = call.detail
             self._link.send(m.Stopped(message, "recorded", detail, findings_of(message, call.reason, detail)))
-            stop = self._open(call)
+            stop = stop or self._open(call)
             assert stop.subject is not None
             if not stop.subject.empty:
                 stop.show()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-from gradscope.debuggee.source_text import Tail, parse, tail_of
+from gradscope.debuggee.source_text import Tail, parse, tails_of
 
 
 class LastFrames:
@@ -20,18 +20,18 @@ class LastFrames:
         self.main: FrameType | None = None
         """of the script itself"""
         self.frames: list[FrameType] = []
-        self._tail = Tail(frozenset(), frozenset())
+        self._tails: list[Tail] = []
         self._stop_watching: Callable[[], None] = lambda: None
 
     def watch(self) -> None:
         """Begin, from somewhere below the script's own frame."""
         self.main = main = _main_frame()
         module = None if main is None else parse(main.f_code.co_filename)
-        if main is None or module is None:
-            return
-        self._tail = tail_of(module)
-        if self._tail.names:
-            self._stop_watching = _watch_calls(self._called, self._may_be)
+        if module is not None:
+            self._tails = tails_of(module)
+        names = frozenset(name for tail in self._tails for name in tail.functions)
+        if names:
+            self._stop_watching = _watch_calls(self._called, names)
 
     def release(self) -> None:
         """Let go of everything: a backward call was met."""
@@ -40,15 +40,16 @@ class LastFrames:
         self.frames.clear()
         self.main = None
 
-    def _may_be(self, code: CodeType) -> bool:
-        """Can a call of this code be one of those? Asked for every function that starts, so it must be quick."""
-        return code.co_name in self._tail.names and self.main is not None and code.co_filename == self.main.f_code.co_filename
-
     def _called(self, frame: FrameType) -> None:
-        if self.main is not None and self.main.f_lineno in self._tail.lines:
-            self.frames.append(frame)
-            if {kept.f_code.co_name for kept in self.frames} == self._tail.names & _functions_of(self.main):
-                self._stop_watching()
+        code, main = frame.f_code, self.main
+        if main is None or code.co_filename != main.f_code.co_filename:
+            return
+        name, line = code.co_name, main.f_lineno
+        for tail in self._tails:
+            if tail.line <= line <= tail.last and name in tail.functions:
+                self.frames.append(frame)
+                if tail.outermost in ("", name):
+                    self._stop_watching()
 
 
 def _main_frame() -> FrameType | None:
@@ -60,19 +61,15 @@ def _main_frame() -> FrameType | None:
     return None
 
 
-def _functions_of(main: FrameType) -> set[str]:
-    return {name for name, value in main.f_globals.items() if callable(value) and getattr(value, "__module__", "") == "__main__"}
-
-
 if sys.version_info >= (3, 12):
     from sys import monitoring
 
     _TOOL = 3
     """a number that no kind of tool has by convention"""
 
-    def _watch_calls(called: Callable[[FrameType], None], may_be: Callable[[CodeType], bool]) -> Callable[[], None]:
+    def _watch_calls(called: Callable[[FrameType], None], names: frozenset[str]) -> Callable[[], None]:
         def started(code: CodeType, offset: int) -> object:
-            if not may_be(code):
+            if code.co_name not in names:
                 return monitoring.DISABLE  # each function is looked at once
             called(sys._getframe(1))
             return None
@@ -85,9 +82,9 @@ if sys.version_info >= (3, 12):
 
 else:
 
-    def _watch_calls(called: Callable[[FrameType], None], may_be: Callable[[CodeType], bool]) -> Callable[[], None]:
+    def _watch_calls(called: Callable[[FrameType], None], names: frozenset[str]) -> Callable[[], None]:
         def trace(frame: FrameType, event: str, argument: object) -> None:
-            if may_be(frame.f_code):
+            if frame.f_code.co_name in names:
                 called(frame)
 
         def stop() -> None:

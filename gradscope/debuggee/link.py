@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections import deque
 
@@ -21,7 +22,11 @@ class Link:
         self._channel = channel
         self._early: deque[Request] = deque()
         """came while a pass was running"""
+        self._more = False
+        """the channel may have taken in more than it has given out"""
         self._told = 0.0
+        self._readable = select.poll()
+        self._readable.register(channel.fileno(), select.POLLIN)
 
     def send(self, report: Report) -> None:
         """Tell the session."""
@@ -77,11 +82,13 @@ class Link:
         self._channel.close()
 
     def _poll(self) -> Request | None:
-        if not self.live:
+        if not self.live or not (self._more or self._readable.poll(0)):
             return None
         with self.interrupts:
             try:
-                return self._channel.poll()
+                request = self._channel.poll()
             except Closed:
                 self.close()
                 return None
+        self._more = request is not None
+        return request

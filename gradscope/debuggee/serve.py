@@ -20,6 +20,7 @@ from gradscope.model.conditions import Condition, parse
 from gradscope.protocol import messages as m
 
 if TYPE_CHECKING:
+    from gradscope.debuggee.backward_call import BackwardCall
     from gradscope.debuggee.calls import Calls
 
 NO_TORCH = "the script has not imported torch"
@@ -137,11 +138,12 @@ class Server:
 
     # ------------------------------------------------------------ lines
 
-    def is_at_place(self, frame: FrameType | None) -> bool:
+    def is_at_place(self, call: BackwardCall) -> bool:
         """Was this call made from the line that is waited for?"""
         place = self.stops.place
         if place is None or self._inside is None:
             return False
+        frame = call.script_frame
         while frame is not None:
             if frame is self._inside:
                 statement = place.statement(frame.f_code.co_filename)
@@ -164,6 +166,10 @@ class Server:
         statement = place.statement(code.co_filename)
         if statement.calls_backward:
             self._inside = frame
+            return
+        if self.configure.record:
+            self.stops.set("first")
+            self._arm()
             return
         # Stays armed while we stop: when its trace function returns, Python 3.11 writes a frame's variables back from the dict
         # that `frame_locals` otherwise empties.

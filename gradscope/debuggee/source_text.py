@@ -22,11 +22,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The statements after which a module has nothing more to run."""
+    """A statement after which its module has nothing more to run."""
 
-    lines: frozenset[int]
-    names: frozenset[str]
-    """names and attributes that they read"""
+    line: int
+    last: int
+    functions: frozenset[str]
+    """names of functions of the same file that it mentions"""
+    outermost: str
+    """the one of them that it calls last; empty where it only hands them on"""
 
 
 def read(file: str) -> str | None:
@@ -55,18 +58,16 @@ def statement_at(module: ast.Module, line: int) -> Statement | None:
     return min((s for s in statements if s.line > line), key=lambda s: s.line, default=None)
 
 
-def tail_of(module: ast.Module) -> Tail:
-    """What the module does last: its last statement, or that of the block in which it stands. Loops have no last statement."""
-    lines: set[int] = set()
-    names: set[str] = set()
-    for node in _last_statements(module.body):
-        lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-                names.add(part.id)
-            elif isinstance(part, ast.Attribute):
-                names.add(part.attr)
-    return Tail(frozenset(lines), frozenset(names))
+def tails_of(module: ast.Module) -> list[Tail]:
+    """What the module does last: its last statement, or those of the block that it is. A loop has no last statement."""
+    defined = {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return [_tail(node, defined) for node in _last_statements(module.body)]
+
+
+def _tail(node: ast.stmt, defined: set[str]) -> Tail:
+    mentioned = {_name_of(part) for part in ast.walk(node)} & defined
+    calls = [name for part in ast.walk(node) if isinstance(part, ast.Call) and (name := _name_of(part.func)) in defined]
+    return Tail(node.lineno, node.end_lineno or node.lineno, frozenset(mentioned), calls[0] if calls else "")
 
 
 def _last_statements(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -90,12 +91,12 @@ def _statement(node: ast.stmt) -> Statement:
     last = node.end_lineno or node.lineno
     if body:  # of a compound statement only its head
         return Statement(node.lineno, max(node.lineno, body[0].lineno - 1), False)
-    calls = any(_name_called(part) in _STARTS_BACKWARD for part in ast.walk(node) if isinstance(part, ast.Call))
+    calls = any(_name_of(part.func) in _STARTS_BACKWARD for part in ast.walk(node) if isinstance(part, ast.Call))
     return Statement(node.lineno, last, calls)
 
 
-def _name_called(call: ast.Call) -> str:
-    match call.func:
+def _name_of(node: ast.AST) -> str:
+    match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ""

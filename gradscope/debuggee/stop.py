@@ -73,6 +73,8 @@ class Stop:
     def add(self, tape: TapeColumns, held: Held) -> None:
         """Take in a pass that was recorded elsewhere."""
         self._passes = max(self._passes, tape.number)
+        if tape.number in self._held:
+            self._held[tape.number].release()
         self.tapes[tape.number], self._held[tape.number] = tape, held
 
     def held(self, number: int) -> Held:

@@ -65,6 +65,10 @@ class Stops:
         """Does the backward call of this number stop?"""
         return self._number is not None and self._number in (0, call)
 
+    def reached(self, call: int) -> bool:
+        """Is this the call that was waited for, or a later one?"""
+        return self.place is None and (self._number is None or call >= self._number)
+
     @property
     def wanted(self) -> bool:
         """A person waits for a stop."""

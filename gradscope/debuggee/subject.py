@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -77,7 +78,7 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
     frame = call.script_frame
     text = call_text(frame, len(call.roots))
     captured = capture(call.roots, call.inputs)
-    names = _names(frame, origins)
+    names = _names(frame, origins, captured)
     roots = [written or _name_of(names, root) for written, root in zip(text.roots, call.roots, strict=True)]
     given = call.given
     script_seeds = [
@@ -85,13 +86,25 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
     columns = _columns(captured, names, roots, origins)
+    columns.leaves = _named_as_written(columns.leaves, text.inputs)
     return Subject(captured, columns, script_seeds, frame, call.accumulates, call.create_graph)
+
+
+def _named_as_written(leaves: list[Leaf], written: Sequence[str]) -> list[Leaf]:
+    """The leaves, those that no variable names called what the call's `inputs` has for them."""
+    if len(written) > len(leaves):
+        return leaves
+    named = [
+        replace(leaf, name=text) if text and leaf.name == f"leaf {place}" else leaf
+        for place, (leaf, text) in enumerate(zip(leaves, written, strict=False))
+    ]
+    return named + leaves[len(written) :]
 
 
 def of_tensor(tensor: torch.Tensor, name: str, frame: FrameType | None, origins: Origins | None) -> Subject:
     """What exploring below a live tensor is about."""
     captured = capture([tensor])
-    return Subject(captured, _columns(captured, _names(frame, origins), [name], origins), [], frame)
+    return Subject(captured, _columns(captured, _names(frame, origins, captured), [name], origins), [], frame)
 
 
 def describe(call: BackwardCall) -> Call:
@@ -111,11 +124,9 @@ def describe(call: BackwardCall) -> Call:
     )
 
 
-def _names(frame: FrameType | None, origins: Origins | None) -> Names:
-    names = Names(frame, () if origins is None else origins.modules())
-    if origins is not None:
-        origins.name_modules(names.module)
-    return names
+def _names(frame: FrameType | None, origins: Origins | None, captured: Captured) -> Names:
+    ends = [leaf.variable for leaf in captured.leaves]
+    return Names(frame, () if origins is None else origins.modules(), ends)
 
 
 def _name_of(names: Names, root: Any) -> str:
@@ -123,13 +134,14 @@ def _name_of(names: Names, root: Any) -> str:
 
 
 def _columns(captured: Captured, names: Names, roots: Sequence[str], origins: Origins | None) -> GraphColumns:
-    return graph_columns(
-        captured,
-        origin_of=None if origins is None else origins.lookup,
-        leaf_names=names.leaves,
-        root_names=list(roots),
-        unreached=_unreached(captured, names),
-    )
+    with nullcontext() if origins is None else origins.naming_modules(names.module):
+        return graph_columns(
+            captured,
+            origin_of=None if origins is None else origins.lookup,
+            leaf_names=names.leaves,
+            root_names=list(roots),
+            unreached=_unreached(captured, names),
+        )
 
 
 def _unreached(captured: Captured, names: Names) -> list[Leaf]:

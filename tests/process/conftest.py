@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from gradscope.protocol.channel import Closed
-from gradscope.protocol.messages import Configure, Hello, Report, Request
+from gradscope.protocol.messages import Configure, Hello, Refused, Report, Request
 from gradscope.session.launcher import Launched, launch
 
 PATIENCE = 60.0
@@ -80,6 +80,7 @@ class Scripts:
         # What PYTHONPATH gives to the driver the script sees as well; plain runs see it too (`same`).
         outcome = self._run([sys.executable, str(DRIVER), str(kept), settings, *arguments], environment, stdin)
         outcome.reports = msgspec.msgpack.decode(kept.read_bytes(), type=list[Report]) if kept.exists() else []
+        assert [r for r in outcome.all(Refused) if "fault of gradscope" in r.hint] == []
         return outcome
 
     def same(self, *arguments: str, stdin: str = "", configures: Sequence[Configure] = (NEVER,)) -> Outcome:

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from gradscope.debuggee.source_text import Statement, statement_at, tail_of
+from gradscope.debuggee.source_text import Statement, Tail, statement_at, tails_of
 from gradscope.debuggee.stops import Place, Stops
 
 TEXT = textwrap.dedent(
@@ -47,22 +47,31 @@ def test_statement_at(line: int, statement: Statement | None) -> None:
     assert statement_at(ast.parse(TEXT), line) == statement
 
 
+DEFINITIONS = "def main(): pass\ndef parse(): pass\nclass C:\n    def fit(self): pass\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "lines", "names"),
+    ("text", "tails"),
     [
-        ("a = 1\nmain()", {2}, {"main"}),
-        ("if __name__ == '__main__':\n    x = 1\n    sys.exit(main(\n        1))", {3, 4}, {"sys", "exit", "main"}),
-        ("with a:\n    b()", {2}, {"b"}),
-        ("try:\n    run()\nexcept E:\n    fail()", {2, 4}, {"run", "fail"}),
-        ("try:\n    run()\nfinally:\n    clean()", {4}, {"clean"}),
-        ("for i in x:\n    f(i)", set(), set()),
-        ("result = Trainer().fit(a)", {1}, {"Trainer", "fit", "a"}),
-        ("", set(), set()),
+        ("a = 1\nmain()", [Tail(6, 6, frozenset({"main"}), "main")]),
+        (
+            "if __name__ == '__main__':\n    x = 1\n    sys.exit(main(\n        parse()))",
+            [Tail(7, 8, frozenset({"main", "parse"}), "main")],
+        ),
+        ("with a:\n    b()", [Tail(6, 6, frozenset(), "")]),
+        ("Fire(main)", [Tail(5, 5, frozenset({"main"}), "")]),
+        (
+            "try:\n    main()\nexcept E:\n    parse()",
+            [Tail(6, 6, frozenset({"main"}), "main"), Tail(8, 8, frozenset({"parse"}), "parse")],
+        ),
+        ("try:\n    main()\nfinally:\n    parse()", [Tail(8, 8, frozenset({"parse"}), "parse")]),
+        ("for i in x:\n    main()", []),
+        ("result = C(parse).fit(a)", [Tail(5, 5, frozenset({"fit", "parse"}), "fit")]),
+        ("", []),
     ],
 )
-def test_what_a_module_does_last(text: str, lines: set[int], names: set[str]) -> None:
-    tail = tail_of(ast.parse(text))
-    assert (tail.lines, tail.names) == (lines, names)
+def test_what_a_module_does_last(text: str, tails: list[Tail]) -> None:
+    assert tails_of(ast.parse(DEFINITIONS + text)) == tails
 
 
 @pytest.mark.parametrize(

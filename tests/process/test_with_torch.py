@@ -88,7 +88,7 @@ ERRORS = {
     "exit in backward": "Exits.apply(x).sum().backward()",
     "interrupt in backward": "Interrupts.apply(x).sum().backward()",
     "warning": "y = (x * 2).sum()\ny.grad\ny.backward(create_graph=True)",
-    "thread": "import threading\nt = threading.Thread(target=lambda: Fails.apply(x).sum().backward(), name='w')\nt.start()\nt.join()",
+    "thread": "import threading\nt = threading.Thread(target=lambda: Fails.apply(x).sum().backward())\nt.start(); t.join()",
 }
 
 PREAMBLE = """
@@ -203,3 +203,57 @@ def test_a_deep_chain_does_not_crash(scripts: Scripts) -> None:
     )
     for configure in BOTH:
         assert scripts.headless("script.py", configure=configure).seen == (0, "tensor([1.])\n", "")
+
+
+@pytest.mark.parametrize(
+    ("configure", "calls"),
+    [
+        (Configure(stop_at="3", record=-1), [3, 4]),
+        (Configure(stop_at="first", record=1), [1]),
+        (Configure(stop_at="script.py:13", record=-1), [4]),
+        (Configure(stop_at="script.py:12", record=-1), [4]),
+        (Configure(breaks=["op:SinBackward0"], record=-1), [4]),
+        (Configure(breaks=["leaf:0.weight"], record=2), [1, 2]),
+    ],
+)
+def test_which_calls_are_recorded(scripts: Scripts, configure: Configure, calls: list[int]) -> None:
+    scripts.write(TRAINS)
+    outcome = scripts.same("script.py", configures=[configure])
+    assert [stopped.call.number for stopped in outcome.all(Stopped)] == calls
+    assert [recorded.tape.kind for recorded in outcome.all(Recorded)] == ["committed"] * len(calls)
+
+
+def test_the_seed_of_the_command_line_is_explored_beside_the_call(scripts: Scripts) -> None:
+    scripts.write(TRAINS)
+    outcome = scripts.same("script.py", configures=[Configure(stop_at="never", record=1, gradient="2")])
+    assert [(r.tape.number, r.tape.kind, r.tape.edited) for r in outcome.all(Recorded)] == [
+        (1, "committed", False),
+        (2, "explored", True),
+    ]
+
+
+def test_nodes_of_a_double_backward_have_the_calls_line(scripts: Scripts) -> None:
+    scripts.write(
+        """
+        import torch
+        x = torch.ones(2, requires_grad=True)
+        (g,) = torch.autograd.grad(x.sin().sum(), x, create_graph=True)
+        g.square().sum().backward()
+        """
+    )
+    outcome = scripts.same("script.py", configures=[RECORD])
+    columns = outcome.all(Captured)[1].graph
+    lines = {columns.origins[index].line for index in memoryview(columns.origin).cast("i") if index >= 0}
+    assert lines == {4, 5}
+
+
+def test_inputs_are_called_what_the_call_calls_them(scripts: Scripts) -> None:
+    scripts.write(
+        """
+        import torch
+        pair = [torch.ones(2, requires_grad=True) * 1, torch.ones(2, requires_grad=True)]
+        torch.autograd.grad((pair[0] * pair[1]).sum(), (pair[0], torch.nn.Parameter(pair[1]), pair[1])[::2])
+        """
+    )
+    outcome = scripts.same("script.py", configures=[RECORD])
+    assert [leaf.name for leaf in outcome.only(Captured).graph.leaves][:2] == ["pair[0]", "pair[1]"]
