@@ -27,6 +27,8 @@ class Named(Protocol):
     def aliases(self) -> tuple[str, ...]: ...
     @property
     def owner(self) -> str: ...
+    @property
+    def origin(self) -> Origin | None: ...
 
 
 LeafNames = Callable[[Sequence[torch.Tensor | None]], Sequence[Named]]
@@ -72,12 +74,13 @@ def graph_columns(
         edge_target=captured.edge_target.tobytes(),
         edge_input_nr=captured.edge_input_nr.tobytes(),
         roots=[_root(root, number, root_names) for number, root in enumerate(captured.roots)],
-        leaves=[*_leaves(captured, leaf_names), *unreached],
+        leaves=[],
         foreign=dict(captured.foreign.why),
         local=local_derivatives(captured),
         edge_roles=edge_roles(captured),
     )
     _fill_origins(columns, captured, op, origin_of)
+    columns.leaves = [*_leaves(captured, leaf_names, columns.origins), *unreached]
     return columns
 
 
@@ -98,13 +101,22 @@ def _root(root: CapturedRoot, number: int, names: Sequence[str]) -> Root:
     return Root(root.node, root.input_nr, name, root.shape, dtype_name(root.dtype), str(root.device))
 
 
-def _leaves(captured: Captured, leaf_names: LeafNames | None) -> list[Leaf]:
+def _leaves(captured: Captured, leaf_names: LeafNames | None, origins: list[Origin]) -> list[Leaf]:
+    """The leaves, each with the place of its line in the origins, which are added to."""
     variables = [leaf.variable for leaf in captured.leaves]
     names = list(leaf_names(variables)) if leaf_names is not None else []
-    return [_leaf(captured, leaf, number, names[number] if names else None) for number, leaf in enumerate(captured.leaves)]
+    leaves = []
+    for number, leaf in enumerate(captured.leaves):
+        named = names[number] if names else None
+        origin = UNKNOWN
+        if named is not None and named.origin is not None:
+            origin = len(origins)
+            origins.append(named.origin)
+        leaves.append(_leaf(captured, leaf, number, named, origin))
+    return leaves
 
 
-def _leaf(captured: Captured, leaf: CapturedLeaf, number: int, named: Named | None) -> Leaf:
+def _leaf(captured: Captured, leaf: CapturedLeaf, number: int, named: Named | None, origin: int) -> Leaf:
     shape, dtype, device = leaf_kind(captured, leaf)
     return Leaf(
         node=leaf.node,
@@ -116,6 +128,7 @@ def _leaf(captured: Captured, leaf: CapturedLeaf, number: int, named: Named | No
         device=str(device),
         kind=leaf.kind,
         owner=named.owner if named is not None else "",
+        origin=origin,
         target=leaf.target,
     )
 

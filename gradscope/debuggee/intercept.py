@@ -13,14 +13,16 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, SimpleNamespace
 from typing import Any
 
 import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.untraced import untraced
 
 After = Callable[[BaseException | None], None]
 """Called when the script's call has run, with the exception it raised."""
@@ -29,14 +31,13 @@ OnCall = Callable[[BackwardCall], After | None]
 
 _NOTHING = [].clear
 """What the bracket returns when there is nothing to do afterwards: no Python frame."""
+_ABOVE = 2
+"""How many frames up from an untraced function its caller is."""
 _BRACKET = {"log", "_register_logging_hooks_on_whole_graph"}
 
 
-class _AlwaysDebug:
-    """Stands in for torch's logger in the copy: makes it call the bracket."""
-
-    def getEffectiveLevel(self) -> int:
-        return logging.DEBUG
+_ALWAYS_DEBUG = SimpleNamespace(getEffectiveLevel=partial(int, logging.DEBUG))
+"""Stands in for torch's logger in the copy: makes it call the bracket. No Python frame."""
 
 
 class _Thread(threading.local):
@@ -92,7 +93,7 @@ class Interception:
         if code is None or not _BRACKET.issubset(code.co_names) or code.co_freevars or "args" not in code.co_varnames:
             return None
         self._log = graph.log
-        globals_ = {**vars(graph), "log": _AlwaysDebug(), "_register_logging_hooks_on_whole_graph": self._before}
+        globals_ = {**vars(graph), "log": _ALWAYS_DEBUG, "_register_logging_hooks_on_whole_graph": self._before}
         copy = FunctionType(code, globals_, original.__name__, original.__defaults__, original.__closure__)
         copy.__kwdefaults__ = original.__kwdefaults__
         copy.__dict__.update(original.__dict__)
@@ -100,6 +101,7 @@ class Interception:
         copy.__annotations__ = original.__annotations__
         return copy
 
+    @untraced
     def _before(self, roots: Sequence[Any]) -> Callable[[], None]:
         """Stands where torch registers its logging hooks; called by the copy, whose frame holds the arguments."""
         torch_after = (
@@ -107,7 +109,7 @@ class Interception:
         )
         if self._passes(roots):
             return torch_after or _NOTHING
-        frame = sys._getframe(1)
+        frame = sys._getframe(_ABOVE)
         local = frame.f_locals
         try:
             call, after = self._begin(roots, local["args"], local["kwargs"], frame)
@@ -124,6 +126,7 @@ class Interception:
     def _ending(self, after: After, torch_after: Callable[[], None] | None) -> Callable[[], None]:
         outer = sys.exc_info()[1]
 
+        @untraced
         def end() -> None:
             error = sys.exc_info()[1]
             if torch_after is not None:
@@ -199,9 +202,10 @@ class Interception:
     def _seeds_wrapper(self, original: Any) -> Any:
         """backward() and grad() call this on their seeds right before torch checks them."""
 
+        @untraced
         def _tensor_or_tensors_to_tuple(tensors: Any, length: int) -> Any:
             seeds = original(tensors, length)
-            frame = sys._getframe(1)
+            frame = sys._getframe(_ABOVE)
             local = frame.f_locals
             roots = local.get("tensors" if frame.f_code.co_name == "backward" else "outputs")
             if not isinstance(roots, tuple) or _surely_fits(roots, seeds) or self._passes(roots):

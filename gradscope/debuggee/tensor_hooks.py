@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee.untraced import untraced
+
 METADATA_KEY = "gradscope.hooks"
 """In `node.metadata`: (output_nr, number of the hook table) pairs. Numbers only: an object would leak the graph."""
 
@@ -68,6 +70,7 @@ def _mixin() -> Any:
 
 
 def _noting(original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    @untraced
     def note(*arguments: Any) -> Any:
         globals()[what] = True
         return original(*arguments)
@@ -105,9 +108,10 @@ def unregister(table: Any) -> None:
     table.pop(_OURS, None)
 
 
+@untraced
 def _table(*arguments: Any) -> OrderedDict[Any, Any]:
     table: OrderedDict[Any, Any] = OrderedDict(*arguments)
-    frame = sys._getframe(1)
+    frame = sys._getframe(2)
     if frame.f_code.co_name == "register_hook":
         _note(frame, table)
     return table
@@ -131,6 +135,7 @@ class _Noted:
     def __init__(self, method: Any) -> None:
         self._method = method
 
+    @untraced
     def __get__(self, tensor: Any, owner: type | None = None) -> Any:
         if tensor is None:
             return self._method

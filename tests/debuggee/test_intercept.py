@@ -306,3 +306,41 @@ print([one() is None for one in alive])
 def test_graphs_die_without_the_collector() -> None:
     done = subprocess.run([sys.executable, "-c", GRAPHS_DIE], capture_output=True, text=True, timeout=100)
     assert done.stdout.strip() == str([True] * 6), done.stderr
+
+
+COMPILED = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch
+from gradscope.debuggee.intercept import Interception
+from gradscope.debuggee.capture import capture
+from gradscope.debuggee.explore import explore
+
+seen = []
+def on_call(call):
+    tape, _ = explore(capture(call.roots, call.inputs), call.seeds)
+    seen.append(tape.exact)
+if "watched" in sys.argv:
+    Interception(on_call).install()
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+def step(x):
+    h = net(x)
+    h.register_hook(lambda g: g * 2)
+    h.retain_grad()
+    h.sum().backward()
+    return h.grad
+for backend in ("eager", "aot_eager"):
+    torch.compile(net, backend=backend, fullgraph=True)(torch.ones(2, 3)).sum().backward()
+    torch.compile(step, backend=backend)(torch.ones(2, 3))
+print([p.grad.tolist() for p in net.parameters()], sum(torch._dynamo.utils.counters["graph_break"].values()))
+assert "watched" not in sys.argv or seen == ["true"] * 4, seen
+"""
+
+
+def test_compiled_code_is_left_as_it_is() -> None:
+    runs = [
+        subprocess.run([sys.executable, "-c", COMPILED, *more], capture_output=True, text=True, timeout=250, check=False)
+        for more in ([], ["watched"])
+    ]
+    assert runs[0].stdout == runs[1].stdout != "", runs[1].stderr
