@@ -5,32 +5,43 @@ Only `__dict__`s and plain containers are read, so no property, `__getattr__` or
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any
 
 from gradscope.debuggee import frame_locals
+from gradscope.debuggee.leaf_lines import Scope
 from gradscope.debuggee.person_code import PERSON, kind
 
 _MOST = 50_000
 """Objects looked at in one search."""
 _MOST_ITEMS = 2_000
 """Items of one container looked at."""
+_LARGEST_KEY = 1 << 32
+"""Integers from here on are taken for ids, hashes and times: no names."""
 _DEPTH = 3
 """Steps from a variable through attributes and containers; modules are followed all the way."""
 
 
 class Holdings:
-    """The places of tensors and modules below some frames, innermost frame first."""
+    """The places of tensors, modules and optimizers below some frames, innermost frame first.
 
-    def __init__(self, frames: Sequence[FrameType]) -> None:
+    Modules may be added that no frame holds. Those are at work in a call only if they hold one of its `ends`, its leaves;
+    others belong to functions that have returned, and may be garbage.
+    """
+
+    def __init__(self, frames: Sequence[FrameType], ends: Iterable[Any] = ()) -> None:
         torch = sys.modules["torch"]
-        self._tensor, self._module = torch.Tensor, torch.nn.Module
+        self._tensor, self._module, self._optimizer = torch.Tensor, torch.nn.Module, torch.optim.Optimizer
+        self._ends = {id(tensor) for tensor in ends if tensor is not None}
         self._variables: dict[int, list[str]] = {}
         self._tensors: dict[int, Any] = {}
         self._module_variables: dict[int, str] = {}
+        self._optimizer_variables: dict[int, str] = {}
+        self._scopes: dict[int, Scope] = {}
         self._modules: dict[int, Any] = {}
         self._parents: dict[int, list[tuple[int, str]]] = {}
         self._owned: dict[int, list[tuple[int, str]]] = {}
@@ -41,7 +52,9 @@ class Holdings:
         self._keep: list[Any] = []
         self._left = _MOST
         self._waiting: deque[tuple[str, Any, int]] = deque()
+        self._scope: Scope | None = None
         self._search(frames)
+        self._in_view = set(self._modules)
 
     def add_module(self, module: Any) -> None:
         """Take in a module found elsewhere, with all below it."""
@@ -56,12 +69,23 @@ class Holdings:
         return id(tensor) in self._owned
 
     def parameters(self) -> Iterator[Any]:
-        """The tensors that the known modules hold, in order of the modules."""
-        yield from (self._tensors[number] for number in self._owned)
+        """The tensors that the modules at work hold, in order of the modules."""
+        at_work = self._roots_at_work()
+        for number, owners in self._owned.items():
+            if any(root in at_work for module, _ in owners for root, _ in self._module_paths(module)):
+                yield self._tensors[number]
 
     def variables_of(self, tensor: Any) -> list[str]:
         """Expressions for the tensor, the best first."""
         return self._variables.get(id(tensor), [])
+
+    def scope_of(self, tensor: Any) -> Scope | None:
+        """Where the first of its variables is found; None when it is no plain variable."""
+        return self._scopes.get(id(tensor))
+
+    def optimizer_name(self, optimizer: Any) -> str:
+        """The variable that holds the optimizer, or an empty string."""
+        return self._optimizer_variables.get(id(optimizer), "")
 
     def paths_of(self, tensor: Any) -> tuple[list[str], list[str]]:
         """The tensor's names in its modules: from the root module, and with the variable that holds the root."""
@@ -78,12 +102,18 @@ class Holdings:
         return short, long
 
     def trained_roots(self) -> int:
-        """How many root modules hold tensors that require grad."""
+        """How many root modules at work hold tensors that require grad."""
         if self._trained_roots < 0:
             with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
                 trained = [owners for number, owners in self._owned.items() if self._tensors[number].requires_grad]
-            self._trained_roots = len({self._module_paths(module)[0][0] for owners in trained for module, _ in owners})
+            roots = {self._module_paths(module)[0][0] for owners in trained for module, _ in owners}
+            self._trained_roots = len(roots & self._roots_at_work())
         return self._trained_roots
+
+    def _roots_at_work(self) -> set[int]:
+        """Root modules of those that a frame holds, and of those that hold an end of the call."""
+        modules = self._in_view | {module for end in self._ends for module, _ in self._owned.get(end, ())}
+        return {root for module in modules for root, _ in self._module_paths(module)}
 
     def knows(self, module: Any) -> bool:
         return id(module) in self._modules
@@ -120,6 +150,7 @@ class Holdings:
     def _search(self, frames: Sequence[FrameType]) -> None:
         later: list[tuple[str, Any]] = []
         for frame in frames:
+            self._scope = _scope_of(frame)
             for name, value in frame_locals.variables(frame).items():
                 if name in ("self", "cls"):
                     later.append((name, value))  # an outer frame may know it by a better name
@@ -128,8 +159,11 @@ class Holdings:
             self._drain()
         namespaces = {id(frame.f_globals): frame.f_globals for frame in frames if kind(frame.f_code.co_filename) == PERSON}
         for namespace in namespaces.values():
+            file = next(frame.f_code.co_filename for frame in frames if frame.f_globals is namespace)
+            self._scope = Scope(file, None, namespace)
             self._waiting.extend((name, value, 0) for name, value in list(namespace.items()) if not name.startswith("__"))
             self._drain()
+        self._scope = None
         self._waiting.extend((name, value, 0) for name, value in later)
         self._drain()
 
@@ -143,6 +177,8 @@ class Holdings:
                 self._module_variables.setdefault(id(value), name)
                 self._take_module(value)
             elif depth < _DEPTH and id(value) not in self._seen:
+                if issubclass(type(value), self._optimizer):
+                    self._optimizer_variables.setdefault(id(value), name)
                 inside = list(_inside(value))
                 if inside:
                     self._seen.add(id(value))
@@ -154,6 +190,8 @@ class Holdings:
     def _take_tensor(self, name: str, tensor: Any) -> None:
         names = self._variables.setdefault(id(tensor), [])
         self._tensors[id(tensor)] = tensor
+        if self._scope is not None and not names and name.isidentifier() and name not in _closed_over(self._scope):
+            self._scopes[id(tensor)] = self._scope
         if name not in names:
             names.append(name)
 
@@ -172,6 +210,18 @@ class Holdings:
                 elif issubclass(type(value), self._module) and value is not one:
                     self._parents.setdefault(id(value), []).append((id(one), step))
                     waiting.append(value)
+
+
+def _scope_of(frame: FrameType) -> Scope | None:
+    code = frame.f_code
+    if code.co_flags & inspect.CO_OPTIMIZED:
+        return Scope(code.co_filename, code, frame.f_globals)
+    return Scope(code.co_filename, None, frame.f_globals) if code.co_name == "<module>" else None
+
+
+def _closed_over(scope: Scope) -> tuple[str, ...]:
+    """Variables that belong to a function round this one."""
+    return scope.code.co_freevars if scope.code is not None else ()
 
 
 def _joined(path: str, name: str) -> str:
@@ -204,11 +254,11 @@ def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     """What one step further in is called, and what it is: items of plain containers, attributes of plain objects."""
     made = type(value)
-    if issubclass(made, str | bytes | int | float | complex | type | ModuleType | FunctionType | type(None)):
+    if issubclass(made, str | bytes | int | float | complex | type | ModuleType | FunctionType | type(None)) or _is_ours(made):
         return
     if issubclass(made, dict):
         for key, item in list(dict.items(value))[:_MOST_ITEMS]:
-            if type(key) in (str, int, bool, float, tuple):
+            if _is_telling(key):
                 yield f"[{key!r}]", item
     elif issubclass(made, list):
         for number, item in enumerate(list.__getitem__(value, slice(0, _MOST_ITEMS))):
@@ -224,6 +274,19 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
         for name, item in list((_dict(value) or {}).items())[:_MOST_ITEMS]:
             if type(name) is str and not name.startswith("__"):
                 yield f".{name}", item
+
+
+def _is_telling(key: Any) -> bool:
+    """Whether a person would know the item by this key: not by the id of some object."""
+    if type(key) is tuple:
+        return all(map(_is_telling, key))
+    return type(key) in (str, bool, float) or (type(key) is int and abs(key) < _LARGEST_KEY)
+
+
+def _is_ours(made: type) -> bool:
+    """Gradscope's own objects, which the person's frames may hold by way of the garbage collector."""
+    home = type.__getattribute__(made, "__dict__").get("__module__")
+    return type(home) is str and home.startswith("gradscope.")
 
 
 def _dict(thing: Any) -> dict[str, Any] | None:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from gradscope.debuggee import alive, optimizers, person_code
+from gradscope.debuggee import alive, leaf_lines, person_code
 from gradscope.debuggee.holdings import Holdings, is_module
+from gradscope.debuggee.owners import Owners
+from gradscope.model.columns import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +30,38 @@ class LeafName:
     """`parameter` or `tensor`"""
     owner: str
     """`SGD[0]`, or empty"""
+    origin: Origin | None = None
+    """the line that made it, where that is certain"""
 
 
 class Names:
     """The names in force at one backward call: made anew for each, because variables move."""
 
-    def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = ()) -> None:
-        """Search the frames from this one upward, and below modules known from elsewhere."""
-        self._holdings = Holdings(person_code.frames(frame))
+    def __init__(self, frame: FrameType | None = None, modules: Iterable[Any] = (), ends: Sequence[Any] = ()) -> None:
+        """Search the frames from this one upward, and below modules known from elsewhere. `ends` are the call's leaves."""
+        self._holdings = Holdings(person_code.frames(frame), ends)
         for module in modules:
             self._holdings.add_module(module)
-        self._optimizers = optimizers.all_of_them(sys.modules["torch"])
+        self._owners = Owners(self._holdings.optimizer_name, ends)
         self._searched_everywhere = False
 
     def leaves(self, tensors: Sequence[Any]) -> list[LeafName]:
-        """Names for the leaves of a graph, in order."""
+        """Names for leaves, in order."""
         found = self._holdings
         if any(_is_parameter(tensor) and not found.in_modules(tensor) for tensor in tensors):
             self._search_everywhere()
         several = found.trained_roots() > 1
-        owners = self._owners()
         return [
-            self._leaf(tensor, number, several, owners) if tensor is not None else LeafName(f"leaf {number}", (), "tensor", "")
+            self._leaf(tensor, number, several) if tensor is not None else LeafName(f"leaf {number}", (), "tensor", "")
             for number, tensor in enumerate(tensors)
         ]
 
     def unreached(self, reached: Sequence[Any]) -> list[tuple[Any, LeafName]]:
-        """Tensors that could get a gradient and are not among the leaves: parameters of modules in view and of optimizers."""
-        known = [*self._holdings.parameters()]
-        for optimizer in self._optimizers:
-            known += [tensor for _, tensor in optimizers.parameters(optimizer)]
+        """Tensors that could get a gradient and are not among the leaves: parameters of modules and optimizers at work."""
         seen = {id(tensor) for tensor in reached}
         missing = []
         with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
-            for tensor in known:
+            for tensor in [*self._holdings.parameters(), *self._owners.parameters()]:
                 if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
                     seen.add(id(tensor))
                     missing.append(tensor)
@@ -84,26 +84,24 @@ class Names:
             for module in filter(is_module, alive.instances(sys.modules["torch"].nn.Module)):
                 self._holdings.add_module(module)
 
-    def _leaf(self, tensor: Any, number: int, several: bool, owners: dict[int, str]) -> LeafName:
+    def _leaf(self, tensor: Any, number: int, several: bool) -> LeafName:
         short, long = self._holdings.paths_of(tensor)
         names = [*long, *short] if several or any(_says_little(path) for path in short[:1]) else [*short, *long]
         if not names:
             names = self._holdings.variables_of(tensor)
-        name, *aliases = dict.fromkeys(names or [f"leaf {number}"])
+        place = self._owners.place(tensor)
+        if not names:
+            names = [f"leaf {number}" if place is None else place.text]
+        name, *aliases = dict.fromkeys(names)
         kind = "parameter" if _is_parameter(tensor) else "tensor"
-        return LeafName(name, tuple(aliases), kind, owners.get(id(tensor), ""))
-
-    def _owners(self) -> dict[int, str]:
-        owners: dict[int, str] = {}
-        for optimizer in self._optimizers:
-            for group, tensor in optimizers.parameters(optimizer):
-                owners.setdefault(id(tensor), f"{type(optimizer).__name__}[{group}]")
-        return owners
+        scope = self._holdings.scope_of(tensor)
+        origin = leaf_lines.made_at(scope, name) if scope is not None and name.isidentifier() else None
+        return LeafName(name, tuple(aliases), kind, "" if place is None else place.owner, origin)
 
 
 def leaf_names(tensors: Sequence[Any], frame: FrameType | None) -> list[LeafName]:
     """Names for the leaves of a call made in this frame."""
-    return Names(frame).leaves(tensors)
+    return Names(frame, ends=tensors).leaves(tensors)
 
 
 def _says_little(path: str) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradscope.debuggee import alive
 
-_watched: weakref.WeakSet[Any] | None = None
+_watched: dict[int, weakref.ref[Any]] | None = None
+"""in the order in which they were made"""
 _GATE = "_patch_step_function"
 """A method that every optimizer calls once when it is made, copied or unpickled."""
 
@@ -20,12 +22,20 @@ def watch(torch: Any) -> Callable[[], None]:
     original = vars(base).get(_GATE)
     if original is None or _watched is not None:
         return lambda: None
-    watched = _watched = weakref.WeakSet(alive.instances(base))
+    watched: dict[int, weakref.ref[Any]] = {}
+    _watched = watched
+    numbers = itertools.count()
+
+    def add(optimizer: Any) -> None:
+        number = next(numbers)
+        watched[number] = weakref.ref(optimizer, lambda _: watched.pop(number, None))
 
     def note(self: Any) -> None:
-        watched.add(self)
+        add(self)
         original(self)
 
+    for optimizer in alive.instances(base):
+        add(optimizer)
     setattr(base, _GATE, note)
 
     def undo() -> None:
@@ -37,12 +47,15 @@ def watch(torch: Any) -> Callable[[], None]:
 
 
 def all_of_them(torch: Any) -> list[Any]:
-    """Every optimizer there is."""
-    return list(_watched) if _watched is not None else alive.instances(torch.optim.Optimizer)
+    """Every optimizer there is, the oldest first where they were watched. Some may be garbage that waits for collection."""
+    if _watched is None:
+        return alive.instances(torch.optim.Optimizer)
+    found = [reference() for reference in list(_watched.values())]
+    return list({id(optimizer): optimizer for optimizer in found if optimizer is not None}.values())
 
 
-def parameters(optimizer: Any) -> Iterator[tuple[int, Any]]:
-    """(parameter group, parameter) pairs."""
+def parameters(optimizer: Any) -> Iterator[tuple[int, int, Any]]:
+    """(parameter group, place in it, parameter)."""
     for number, group in enumerate(getattr(optimizer, "__dict__", {}).get("param_groups", ())):
-        for tensor in group.get("params", ()):
-            yield number, tensor
+        for place, tensor in enumerate(group.get("params", ())):
+            yield number, place, tensor

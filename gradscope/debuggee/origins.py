@@ -11,7 +11,8 @@ import builtins
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -50,7 +51,7 @@ class Origins:
         self._by_key: dict[tuple[int, int, int, Any], int] = {}
         self._keys_of_module: dict[int, list[tuple[int, int, int, Any]]] = {}
         self._module_references: dict[int, weakref.ref[Any]] = {}
-        self._module_path: Callable[[Any], str] = lambda module: type(module).__name__
+        self._module_path: Callable[[Any], str] = _class_name
         self.note = self._make_note()
         self.mode = _make_mode(torch, self.note)
         self._fast_path = FastPath(torch, self.mode)
@@ -75,12 +76,17 @@ class Origins:
             place.origin = self._describe(place)
         return place.origin
 
-    def name_modules(self, path: Callable[[Any], str]) -> None:
-        """From now on a module's path is what this says: `Names(frame, origins.modules()).module`. Call it at each stop."""
-        self._module_path = path
+    @contextmanager
+    def naming_modules(self, path: Callable[[Any], str]) -> Iterator[None]:
+        """Within, a module's path is what this says: `Names(frame, origins.modules()).module`. Nothing of it is kept."""
         for place in self._places:
             if place.module is not None:
                 place.origin = None
+        self._module_path = path
+        try:
+            yield
+        finally:
+            self._module_path = _class_name
 
     def modules(self) -> list[Any]:
         """The live modules that were called from outside any other: the roots that module paths start from."""
@@ -331,6 +337,10 @@ def _see_custom_functions(torch: Any, origins: Origins) -> Callable[[], None]:
 
     home.unwrap_dead_wrappers = unwrap_dead_wrappers
     return lambda: setattr(home, "unwrap_dead_wrappers", original)
+
+
+def _class_name(module: Any) -> str:
+    return type(module).__name__
 
 
 def _outermost_module(frame: FrameType | None, call_impl: CodeType) -> Any:

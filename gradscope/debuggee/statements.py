@@ -53,6 +53,11 @@ def statement(file: str, line: int, column: int | None = None) -> Statement:
     return Statement(_text(source.lines, node), _target(node), node.lineno, _header_end(node), node)
 
 
+def tree(file: str) -> ast.Module | None:
+    """The whole file; None where it cannot be read."""
+    return _read(file).tree
+
+
 def calls_at(file: str, line: int, span: Span | None) -> list[ast.Call]:
     """The call expressions at a place: the one with exactly this span when given, else all that touch the line, inner first."""
     found = []

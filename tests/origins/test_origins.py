@@ -136,10 +136,10 @@ def test_library_code_belongs_to_the_persons_line_and_keeps_its_module(origins: 
     net = Net()
     out = net(torch.ones(1, 2))
     names = Names(sys._getframe(), origins.modules())
-    origins.name_modules(names.module)
-    found = {
-        (node.name(), place.module, place.module_type, place.code) for node in nodes(out) if (place := of_node(origins, node))
-    }
+    with origins.naming_modules(names.module):
+        found = {
+            (node.name(), place.module, place.module_type, place.code) for node in nodes(out) if (place := of_node(origins, node))
+        }
     assert ("AddmmBackward0", "h.0.fc", "Linear", "return torch.tanh(self.fc(x))") in found
     assert ("AddmmBackward0", "h.1.fc", "Linear", "return torch.tanh(self.fc(x))") in found
     assert ("TanhBackward0", "h.1", "Block", "return torch.tanh(self.fc(x))") in found
