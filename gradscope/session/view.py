@@ -7,6 +7,7 @@ from enum import Enum
 
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Leaf
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call, Committed, LiveTensor
@@ -106,3 +107,16 @@ class View:
     exit: Exit | None = None
     notice: str = ""
     """one line that the last action has to say: `at the end: r resumes your script`"""
+
+    @property
+    def returns(self) -> bool:
+        """The call is `autograd.grad()`: the gradients are returned, no `.grad` changes."""
+        return self.stop is not None and self.stop.call.kind == "grad"
+
+    def accumulates(self, leaf: Leaf) -> bool:
+        """Whether what the pass brings to a leaf is added to a `.grad`."""
+        return leaf.target and not self.returns
+
+    def gradient_of(self, leaf: Leaf) -> str:
+        """What a leaf's gradient is called: `x.grad`; `∂x` where it is returned, or goes nowhere."""
+        return f"{leaf.name}.grad" if self.accumulates(leaf) and leaf.kind != "input" else f"∂{leaf.name}"

@@ -22,22 +22,24 @@ def tensors(view: View) -> list[tuple[str, int]]:
     if last <= 0:
         found = [(f"seed {_root_name(graph, tape, seed.root)}", seed.tensor) for seed in tape.seeds]
     elif node < 0:
-        found = _arrives(graph, tape, view.playhead, tape.node_at(first)) + _sends(graph, tape, view.playhead, last)
+        found = _arrives(view, graph, tape, tape.node_at(first)) + _sends(graph, tape, view.playhead, last)
     else:
-        found = _arrives(graph, tape, view.playhead, node) + _sends(graph, tape, view.playhead, tape.step_of(node))
+        found = _arrives(view, graph, tape, node) + _sends(graph, tape, view.playhead, tape.step_of(node))
     return [(name, tensor) for name, tensor in dict.fromkeys(found) if tensor != NO_TENSOR][:MOST]
 
 
-def _arrives(graph: BackwardGraph, tape: Tape, step: int, node: int) -> list[tuple[str, int]]:
-    found = []
+def _arrives(view: View, graph: BackwardGraph, tape: Tape, node: int) -> list[tuple[str, int]]:
+    found, step = [], view.playhead
     for place in graph.leaves_at(node):
-        name = graph.leaves[place].name
-        done, total = playhead.count_so_far(graph, tape, step, node, graph.leaves[place].input_nr)
-        found.append((f"{name}.grad {'total' if done == total else 'so far'}", playhead.leaf_so_far(graph, tape, step, place)))
-        found.append((f"{name}.grad was", tape.leaf_before(place)))
+        leaf = graph.leaves[place]
+        done, total = playhead.count_so_far(graph, tape, step, node, leaf.input_nr)
+        name = view.gradient_of(leaf)
+        found.append((f"{name} {'total' if done == total else 'so far'}", playhead.leaf_so_far(graph, tape, step, place)))
+        if view.accumulates(leaf):
+            found.append((f"{name} was", tape.leaf_before(place)))
         found += [
             (f"from {graph.short(one.source) if one.source != UNKNOWN else 'seed'}, step {one.step}", one.tensor)
-            for one in playhead.slot(graph, tape, step, node, graph.leaves[place].input_nr).done
+            for one in playhead.slot(graph, tape, step, node, leaf.input_nr).done
         ]
     if found:
         return found

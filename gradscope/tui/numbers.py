@@ -13,11 +13,17 @@ from gradscope.model.tensors import Value
 
 UNKNOWN_NUMBER = "?"
 
+NEARLY_ZERO = "~0"
+"""not zero, but so far below the grid's power of ten that no float holds the ratio"""
+
 NORM_WIDTH = 7
 """No norm is longer: `1.9e-02`, `4.196`, `10.05`."""
 
 COLUMN = 7
 """The least width of a value in a row of values: room for a sign, so that columns do not jump."""
+
+DECIMALS = 4
+"""of a value in a row of values, where there is room"""
 
 GRID_DECIMALS = 3
 
@@ -58,17 +64,22 @@ def gain(ratio: float) -> str:
     return f"×{ratio:.1e}"
 
 
-def fixed(value: Value) -> str:
+def fixed(value: Value, decimals: int = DECIMALS) -> str:
     """A value in a row of values: four decimals, an exponent only where they would say too little."""
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int):
+    if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, complex):
-        return _joined(fixed(value.real), fixed(value.imag))
+        return _joined(fixed(value.real, decimals), fixed(value.imag, decimals))
     if text := special(value):
         return text
-    return f"{value:.4f}" if 0.01 <= abs(value) < 99999.99995 else f"{value:.3e}"
+    least = max(0.01, 10.0 ** (1 - decimals))
+    return f"{value:.{decimals}f}" if least <= abs(value) < 99999.99995 else f"{value:.{decimals - 1}e}"
+
+
+def beside(values: Sequence[Value], width: int) -> str:
+    """Values one after the other, with as many decimals as fit; empty where even two do not."""
+    texts = (" ".join(fixed(value, decimals) for value in values) for decimals in (DECIMALS, 3, 2))
+    return next((text for text in texts if len(text) <= width), "")
 
 
 def short(value: Value) -> str:
@@ -151,7 +162,12 @@ def scaled(value: Value, exponent: int) -> str:
         return str(value)
     if isinstance(value, complex):
         return _joined(scaled(value.real, exponent), scaled(value.imag, exponent))
-    return special(value) or f"{_shift(value, -exponent):.{GRID_DECIMALS}f}"
+    if text := special(value):
+        return text
+    shifted = _shift(value, -exponent)
+    if abs(shifted) >= 0.5 * 10.0**-GRID_DECIMALS:
+        return f"{shifted:.{GRID_DECIMALS}f}"
+    return f"{shifted:.0e}" if shifted else NEARLY_ZERO
 
 
 def _shift(value: float, exponent: int) -> float:

@@ -12,9 +12,11 @@ from pane_app import PaneApp, until, view_of
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
+from gradscope.protocol.messages import Call
 from gradscope.session.terminal import Terminal
-from gradscope.session.view import State, View
+from gradscope.session.view import State, Stop, View
 from gradscope.tui.messages import FindingOpened, InputTyped, NodeWanted, WatchToggled
+from gradscope.tui.widgets.leaves import Leaves
 from gradscope.tui.widgets.output import Output
 
 WRONG = (
@@ -61,6 +63,52 @@ async def test_leaves_that_had_a_grad_say_what_it_becomes() -> None:
         await pilot.pause()
         assert lower_lines(app)[1].split() == ["leaf", "shape", ".grad", "was", "so", "far", "from", "becomes"]
         assert lower_lines(app)[2].split()[-2:] == ["3.5403", "37.8385"]
+
+
+async def test_small_leaves_show_their_elements_beside_big_ones() -> None:
+    drawing = Drawing()
+    op = drawing.node("CatBackward0", (46,))
+    for name, size in (("a", 2), ("b", 1), ("c", 3), ("weight", 40)):
+        drawing.edge(op, drawing.leaf(name, (size,), kind="tensor"), lambda value, size=size: value[:size])
+    drawing.root(op, "out")
+    graph = drawing.graph()
+    app = PaneApp(view_of(graph, drawing.tape(graph, [tuple(0.5 * n for n in range(46))]), 5, 1))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert lower_lines(app)[1:6] == [
+            "leaf    shape  was  so far                  from",
+            "a       [2]    None 0 0.5000                1/1",
+            "b       [1]    None 0                       1/1",
+            "c       [3]    None 0 0.5000 1.0000         1/1",
+            "weight  [40]   None ‖·‖ 71.66               1/1",
+        ]
+
+
+async def test_leaves_of_autograd_grad_have_what_is_returned() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], before={"x": (22.0, 23.0)})
+    stop = Stop(Call(1, "grad", "a.py", 9, "<module>", "torch.autograd.grad(J, x)"), "call", graph=graph, passes=[tape])
+    app = PaneApp(view_of(graph, tape, 4, stop=stop))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert lower_lines(app)[1:3] == ["leaf    shape  returned        from", "x       [2]    2.5403 35.8385  3/3"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 110, 120, 140, 200])
+async def test_no_column_of_the_leaves_is_cut(width: int) -> None:
+    drawing = Drawing()
+    op = drawing.node("LinearBackward0", (8, 8))
+    drawing.edge(op, drawing.leaf("fc1.weight", (16, 16), owner="AdamW[0]"), lambda value: value)
+    drawing.root(op)
+    graph = drawing.graph()
+    app = PaneApp(view_of(graph, drawing.tape(graph, [(3.0, 4.0)], before={"fc1.weight": (1.0, 1.0)}), 2, 1))
+    async with app.run_test(size=(width, 24)) as pilot:
+        app.lower.add_class("-below")
+        await pilot.pause()
+        leaves = app.query_one(Leaves)
+        for line in (leaves.render_line(0).text, leaves.render_line(1).text):
+            assert line.rstrip().endswith(("owner", "AdamW[0]", "from", "1/1"))
 
 
 def net(leaves: int = 3) -> tuple[BackwardGraph, Tape]:

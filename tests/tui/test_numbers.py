@@ -91,6 +91,20 @@ def test_gain(ratio: float, text: str) -> None:
     assert numbers.gain(ratio) == text
 
 
+@pytest.mark.parametrize(
+    ("values", "width", "text"),
+    [
+        ((1.0, 2.0), 13, "1.0000 2.0000"),
+        ((1.0, 2.0), 12, "1.000 2.000"),
+        ((0.25, -4.16147), 10, "0.25 -4.16"),
+        ((0.25, -4.16147), 9, ""),
+        ((0.004, 0.0), 9, "4.0e-03 0"),
+    ],
+)
+def test_values_take_fewer_decimals_where_there_is_less_room(values: tuple[float, ...], width: int, text: str) -> None:
+    assert numbers.beside(values, width) == text
+
+
 @given(VALUES)
 def test_exact_text_gives_the_value_back(value: complex) -> None:
     text = numbers.exact(value)
@@ -116,10 +130,12 @@ def test_grid_cells_are_of_one_width_and_near_their_value(values: list[float]) -
     grid = numbers.grid(values)
     assert {len(cell) for cell in grid.cells} == {grid.width}
     for value, cell in zip(values, grid.cells, strict=True):
-        if math.isfinite(value):
+        if cell.strip() == numbers.NEARLY_ZERO:
+            assert 0 < abs(Decimal(value).scaleb(-grid.exponent)) < Decimal("1e-307")
+        elif math.isfinite(value):
             scaled = Decimal(value).scaleb(-grid.exponent)
             assert abs(Decimal(cell.strip()) - scaled) <= Decimal("0.0005001") + abs(scaled) * Decimal("1e-12")
-            assert (cell.strip() in ("0", "-0")) == (value == 0)
+            assert (float(cell) == 0) == (value == 0)
         else:
             assert cell.strip() == numbers.special(value)
 
@@ -129,6 +145,8 @@ def test_grid_as_in_the_picture() -> None:
     assert grid == numbers.Grid(-5, [" 1.204", "-0.331", "     0"])
     assert grid.factor == "×1e-5"
     assert numbers.grid([1.5, 20.0]) == numbers.Grid(0, [" 1.500", "20.000"])
+    assert numbers.grid([1.0, 4e-9, -2e-4, 0.0]).cells == [" 1.000", " 4e-09", "-2e-04", "     0"]
+    assert numbers.grid([1e250, 1e-300]).cells == ["1.000", "   ~0"]
     assert numbers.grid([True, False]).cells == [" True", "False"]
     assert numbers.grid([]) == numbers.Grid(0, [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import graphs
 import pytest
@@ -14,7 +15,8 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Failure, Mismatch
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.tape import Tape
-from gradscope.session.view import State, View
+from gradscope.protocol.messages import Call, Committed
+from gradscope.session.view import State, Stop, View
 from gradscope.tui.widgets import node_page
 
 WIDTH = 51
@@ -121,7 +123,7 @@ def test_big_tensor_is_summarised() -> None:
     assert lines[0] == "arrives  float32 [8,64,384]  ‖·‖ 9.4e-02  max 1.0e-05"
     assert lines[1] == "  min -3e-04  mean -1e-04  0: 0  NaN: 0  inf: 0"
     assert "sends    → w   ‖·‖ 4.7e-02   ×0.5" in lines
-    assert node_page.big_tensor(view, True) == view.tape.arrived_at(1)  # type: ignore[union-attr]
+    assert node_page.big_tensor(view, 64) == view.tape.arrived_at(1)  # type: ignore[union-attr]
 
 
 def test_nan_in_a_big_tensor_is_counted() -> None:
@@ -130,19 +132,108 @@ def test_nan_in_a_big_tensor_is_counted() -> None:
 
 
 def test_small_tensor_needs_no_grid() -> None:
-    assert node_page.big_tensor(view_of(*graphs.two_outputs(), playhead=2, selection=2), True) == -1
+    assert node_page.big_tensor(view_of(*graphs.two_outputs(), playhead=2, selection=2), 64) == -1
+
+
+def halved(size: int) -> View:
+    drawing = Drawing()
+    op = drawing.node("SinBackward0", (size,))
+    drawing.edge(op, drawing.leaf("w", (size,)), tuple([0.5] * size))
+    drawing.root(op, "out")
+    graph = drawing.graph()
+    return view_of(graph, drawing.tape(graph, [tuple(map(float, range(size)))]), 2, 1)
 
 
 def test_elements_that_do_not_fit_become_norms() -> None:
+    view = halved(16)
+    assert page(view)[0].startswith("arrives  float32 [16]  ‖·‖ 35.21")
+    assert node_page.big_tensor(view, 15) >= 0
+    assert page(view, 160)[0].split() == [f"[{i}]" for i in range(16)]
+
+
+def test_elements_lose_decimals_before_they_go_on_in_a_second_line() -> None:
+    assert page(halved(5))[:2] == [
+        "                 [0]    [1]    [2]    [3]    [4]",
+        "arrives  ∂out      0  1.000  2.000  3.000  4.000",
+    ]
+    assert page(halved(6))[:7] == [
+        "                  [0]     [1]     [2]",
+        "                  [3]     [4]     [5]",
+        "arrives  ∂out       0  1.0000  2.0000",
+        "               3.0000  4.0000  5.0000 from seed",
+        "× local        0.5000  0.5000  0.5000",
+        "               0.5000  0.5000  0.5000",
+        "= sends  → w        0  0.5000  1.0000",
+    ]
+
+
+def test_only_the_largest_tensors_of_a_page_become_norms() -> None:
     drawing = Drawing()
-    op = drawing.node("SinBackward0", (8,))
-    drawing.edge(op, drawing.leaf("w", (8,)), tuple([0.5] * 8))
+    op = drawing.node("AddmmBackward0", (2,))
+    drawing.edge(op, drawing.leaf("weight", (40,)), lambda value: (value[0],) * 40)
+    drawing.edge(op, drawing.leaf("bias", (2,)), (1.0, 1.0))
     drawing.root(op, "out")
     graph = drawing.graph()
-    view = view_of(graph, drawing.tape(graph, [tuple(map(float, range(8)))]), 2, 1)
-    assert page(view)[0].startswith("arrives  float32 [8]  ‖·‖ 11.83")
-    assert node_page.big_tensor(view, False) >= 0
-    assert page(view, 120)[0].split() == [f"[{i}]" for i in range(8)]
+    lines = page(view_of(graph, drawing.tape(graph, [(3.0, 4.0)]), 2, 1))
+    assert lines[1].split()[:4] == ["arrives", "∂out", "3.0000", "4.0000"]
+    assert lines[2].split()[:5] == ["sends", "→", "weight", "‖·‖", "18.97"]
+    assert lines[4].split()[:5] == ["=", "sends", "→", "bias", "3.0000"]
+
+
+def test_the_gradients_of_autograd_grad_are_returned() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], before={"x": (22.0, 23.0)})
+    stop = Stop(Call(1, "grad", "a.py", 9, "<module>", "torch.autograd.grad(J, x)"), "call", graph=graph, passes=[tape])
+    lines = page(view_of(graph, tape, 4, 4, stop=stop))
+    assert lines[1] == "returned for x  3 of 3 contributions"
+    assert lines[-3] == "= total         2.5403   35.8385"
+    assert not any(word in line for line in lines for word in (".grad", "was", "becomes"))
+    assert "returned for x  1 of 3 contributions" in page(view_of(graph, tape, 2, 2, stop=stop))
+
+
+def test_a_leaf_that_the_call_does_not_name_has_no_grad_to_become() -> None:
+    drawing = graphs.two_outputs_drawing()
+    drawing.leaves[0] = replace(drawing.leaves[0], target=False)
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], before={"x": (22.0, 23.0)})
+    lines = page(view_of(graph, tape, 4, 4))
+    assert lines[1] == "∂x  3 of 3 contributions"
+    assert not any("becomes" in line for line in lines)
+
+
+def test_a_single_contribution_that_was_just_written_has_no_heading() -> None:
+    lines = page(view_of(*graphs.two_outputs(), playhead=1, selection=1))
+    assert lines[-1].startswith("= sends  → b") or lines[-1].startswith("= sends  → a")
+    assert not any("contribution" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("exact", "line"),
+    [
+        ("true", "exact ✓  the call made each .grad what this says"),
+        ("unchecked", "exact unchecked: hooks write into .grad themselves"),
+        ("false", "exact ✗: hooks write into .grad themselves"),
+    ],
+)
+def test_the_seed_row_says_why_something_is_unchecked(exact: str, line: str) -> None:
+    graph, tape = graphs.two_outputs()
+    stop = Stop(Call(1, "backward", "a.py", 9, "<module>", "J.backward()"), "call", graph=graph, passes=[tape])
+    stop.committed = Committed(1, exact, "hooks write into .grad themselves")
+    lines = page(view_of(graph, tape, stop=stop))
+    assert "sums ✓  every sum was added again: the same bits" in lines
+    assert line in lines
+
+
+def test_long_reasons_go_on_in_further_lines() -> None:
+    graph, tape = graphs.two_outputs()
+    stop = Stop(Call(1, "grad", "a.py", 9, "<module>", "grad(J, x)"), "call", graph=graph, passes=[tape])
+    stop.committed = Committed(1, "unchecked", "autograd.grad hands its gradients to the script and leaves .grad alone")
+    lines = page(view_of(graph, tape, stop=stop))
+    assert lines[-2:] == [
+        "exact unchecked: autograd.grad hands its gradients",
+        "  to the script and leaves .grad alone",
+    ]
 
 
 def test_hook_failure_mismatch_and_foreign_python_are_said() -> None:

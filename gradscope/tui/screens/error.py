@@ -21,7 +21,7 @@ class ErrorScreen(Dialog[None]):
     def __init__(self, heading: str, what: str, why: str = "", hint: str = "", details: str = "") -> None:
         super().__init__()
         self.HEADING = heading
-        self.KEYS = "Enter or Esc close" + (" · d the traceback" if details else "")
+        self.KEYS = _keys("hide") if details else _keys("")
         self._parts = (what, why, hint)
         self._details = details
 
@@ -43,3 +43,10 @@ class ErrorScreen(Dialog[None]):
     def action_details(self) -> None:
         traceback = self.query_one("#traceback")
         traceback.display = bool(self._details) and not traceback.display
+        if self._details:
+            self.query_one("#dialog-keys", Static).update(Content(_keys("hide" if traceback.display else "show")))
+
+
+def _keys(what: str) -> str:
+    """The last line; the traceback's key does the one or the other."""
+    return "Enter or Esc close" + (f" · d {what} the traceback" if what else "")

@@ -25,6 +25,9 @@ SIGNS = (
     ("↓ ↑", "the step makes the gradient far smaller, far larger"),
     ("·", "no value yet"),
     ("◆", "a breakpoint"),
+    ("sums ✓", "each sum in the record was added again and gives the same bits as the engine's"),
+    ("exact ✓", "your script's own call then made the gradients that the record foretold, bit for bit"),
+    ("unchecked", "it could not be compared, e.g. because the call failed: the seed's row (g) says why in the Node pane"),
 )
 
 _WIDE = 110

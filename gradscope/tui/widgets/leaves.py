@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from textual.message import Message
 from textual.strip import Strip
 
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.columns import UNKNOWN, Leaf
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
@@ -18,25 +20,33 @@ from gradscope.tui.messages import FindingOpened, NodeWanted
 from gradscope.tui.widgets.line import Line
 from gradscope.tui.widgets.pick_list import PickList
 
-WRITTEN_OUT = 4
-"""leaves of at most this many elements show them; if one has more, all show norms"""
+WRITTEN_OUT = 8
+"""leaves of at most this many elements show them, where there is room"""
 
-NAMES = (8, 60)
-"""least and greatest width of the names"""
+NAMES = (8, 24, 60)
+"""width of the names: the least, what other columns must leave them, the greatest"""
+
+NORM, FROM, NONE, TITLED = 9, 6, 5, 10
+"""widths of a norm, of `1/3`, of `None`, and of the heading `.grad was`"""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the columns of the list begin."""
+    """Widths of the columns. One that does not fit is left out whole."""
 
-    in_full: bool
+    most: int
+    """leaves of at most so many elements show them; 0 for norms only"""
     name: int
     shape: int
-    """0 where there is no room for it"""
+    """0 where there is no room for it; so are the others"""
     was: int
-    """0 where nothing was there before in any leaf and norms are shown"""
     values: int
     becomes: int
+    owner: int
+
+    @property
+    def width(self) -> int:
+        return self.name + self.shape + self.was + self.values + FROM + self.becomes + self.owner
 
 
 class Leaves(PickList):
@@ -50,7 +60,7 @@ class Leaves(PickList):
         self._drawn: tuple[object, ...] = ()
         self._order: list[int] = []
         self._fitted: tuple[object, object] = (None, None)
-        self._columns = Columns(True, 8, 7, 10, 16, 0)
+        self._columns = Columns(0, 8, 7, 10, 16, 0, 0)
         self._events: tuple[Tape | None, list[tuple[int, int]]] = (None, [])
         """of a tape: (step, leaf) of every contribution to a leaf, in order"""
 
@@ -114,42 +124,41 @@ class Leaves(PickList):
         return self._events[1]
 
     def _fit(self, view: View) -> Columns:
+        """The columns that there is room for: elements of small leaves first, then what else there is to say of a leaf."""
         graph, tape = view.graph, view.tape
         if graph is None or tape is None:
             return self._columns
         leaves = graph.leaves
-        count = max((_numel(leaf.shape) for leaf in leaves), default=0)
-        name = max([NAMES[0], *(min(len(leaf.name), NAMES[1]) + 1 for leaf in leaves)])
+        full = max([NAMES[0], *(min(len(leaf.name), NAMES[2]) + 1 for leaf in leaves)])
         shape = max([7, *(len(numbers.shape(leaf.shape)) + 1 for leaf in leaves)])
-        accumulates = any(tape.leaf_before(place) != NO_TENSOR for place in range(len(graph.reached)))
-        values = max(16, 8 * count)
-        wide = 8 * count + 2
-        in_full = count <= WRITTEN_OUT and name + shape + (wide if accumulates else 10) + values + 4 <= self.size.width
-        if in_full:
-            return Columns(True, name, shape, wide if accumulates else 10, values, wide if accumulates else 0)
-        norm = 9 if accumulates else 0
-        owner = min(10, max((len(leaf.owner) for leaf in leaves), default=0))
-        room = self.size.width - 2 * norm - 9 - 6 - owner - 1  # the last for a scroll bar
-        if name + shape > room:
-            shape = 0
-        return Columns(False, min(name, max(NAMES[0], room - shape)), shape, norm, 9, norm)
+        owner = max((len(_owner(leaf)) for leaf in leaves), default=0) if any(leaf.owner for leaf in leaves) else 0
+        had = any(tape.leaf_before(place) != NO_TENSOR for place in range(len(graph.reached)))
+        room = self.size.width - 1  # for a scroll bar
+        for most in (*_sizes(leaves), 0):
+            for kept in _choices(had, view.returns):
+                at = _columns(most, min(full, NAMES[1]), shape, owner, had, kept)
+                if at.width <= room:
+                    return replace(at, name=min(full, at.name + room - at.width))
+        return replace(at, name=max(NAMES[0], at.name + room - at.width))
 
     # ------------------------------------------------------------ drawing
 
     def draw_heading(self, line: int, width: int) -> Strip:
         at, muted = self._columns, colours.muted
+        returns = self._view is not None and self._view.returns
         drawn = Line().left("leaf", at.name, muted).left("shape" if at.shape else "", at.shape, muted)
-        if at.in_full:
-            drawn.left(".grad was", at.was, muted).left("so far", at.values, muted).left("from", 5, muted)
+        if at.most:
+            if at.was:
+                drawn.left(".grad was" if at.was >= TITLED else "was", at.was, muted)
+            drawn.left("returned" if returns else "so far", at.values, muted)
         else:
             if at.was:
                 drawn.right("was", at.was - 1, muted).add(" ")
-            drawn.right("‖grad‖", at.values - 1, muted).add(" ").left("from", 6, muted)
+            drawn.right("returned" if returns else "‖grad‖", at.values - 1, muted).add(" ")
+        drawn.left("from", FROM, muted)
         if at.becomes:
-            drawn.add(" ").left("becomes", at.becomes, muted)
-        if not at.in_full:
-            drawn.add("owner", muted)
-        return drawn.strip(width)
+            drawn.left("becomes", at.becomes, muted)
+        return drawn.add("owner" if at.owner else "", muted).strip(width)
 
     def draw(self, row: int, width: int) -> Strip:
         view, place, at = self._view, self._order[row], self._columns
@@ -162,34 +171,62 @@ class Leaves(PickList):
         if at.shape:
             line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:
-            line.right("None", at.was + at.values - 1 if not at.in_full else 4, colours.text).add(" ").add(
-                reason, colours.warning
-            )
+            line.right("None", 4 if at.most else at.was + at.values - 1, colours.text).add(" ").add(reason, colours.warning)
             return line.add(f", {leaf.owner}" if leaf.owner else "", colours.text).strip(width, self.background(row))
         done, total = playhead.count_so_far(graph, tape, view.playhead, leaf.node, leaf.input_nr)
-        so_far = playhead.leaf_so_far(graph, tape, view.playhead, place)
-        before = tape.leaf_before(place)
         if at.was:
-            self._number(line, tape, before, at.was, "None" if leaf.kind != "input" else "")
+            self._number(line, tape, tape.leaf_before(place), at.was, "None" if leaf.kind != "input" else "")
+        so_far = playhead.leaf_so_far(graph, tape, view.playhead, place)
         self._number(line, tape, so_far, at.values, "⟂ none" if done and done == total else "·")
-        line.left(f"{done}/{total}", 5 if at.in_full else 6, colours.accent if 0 < done < total else colours.muted)
+        line.left(f"{done}/{total}", FROM, colours.accent if 0 < done < total else colours.muted)
         if at.becomes:
-            line.add(" ")
-            self._number(line, tape, tape.leaf_after(place) if done == total else NO_TENSOR, at.becomes, "")
-        if not at.in_full:
-            line.add(leaf.owner or ("no optimizer" if leaf.kind == "parameter" else ""), colours.muted)
-        return line.strip(width, self.background(row))
+            adds = done == total and view.accumulates(leaf)
+            self._number(line, tape, tape.leaf_after(place) if adds else NO_TENSOR, at.becomes, "")
+        return line.add(_owner(leaf) if at.owner else "", colours.muted).strip(width, self.background(row))
 
     def _number(self, line: Line, tape: Tape, tensor: int, width: int, nothing: str) -> None:
-        """A gradient in a column: elements from the left, a norm at the right."""
-        style = colours.text if tensor != NO_TENSOR else colours.muted
-        if self._columns.in_full:
-            values = None if tensor == NO_TENSOR else tape.tensors.values(tensor)
-            text = nothing if tensor == NO_TENSOR else "?" if values is None else " ".join(map(numbers.fixed, values))
-            line.add(text.ljust(width - 1) + " ", colours.text if text == "None" else style)
-        else:
-            text = nothing if tensor == NO_TENSOR else numbers.norm(tape.summary(tensor).norm)
-            line.right(text, width - 1, style).add(" ")
+        """A gradient in a column: elements from the left where they fit, else its norm; norms alone stand at the right."""
+        style = colours.muted if tensor == NO_TENSOR and nothing != "None" else colours.text
+        norm = "" if tensor == NO_TENSOR else numbers.norm(tape.summary(tensor).norm)
+        if not self._columns.most:
+            line.right(nothing if tensor == NO_TENSOR else norm, width - 1, style).add(" ")
+            return
+        values = tape.tensors.values(tensor) if tensor != NO_TENSOR else None
+        text = nothing if tensor == NO_TENSOR else numbers.beside(values, width - 1) if values else ""
+        line.left(text or (f"‖·‖ {norm}" if len(norm) + 5 < width else norm), width, style)
+
+
+def _sizes(leaves: Sequence[Leaf]) -> list[int]:
+    """How many elements leaves have that are small enough to be written out, most first."""
+    return sorted({count for leaf in leaves if 0 < (count := math.prod(leaf.shape)) <= WRITTEN_OUT}, reverse=True)
+
+
+def _choices(had: bool, returns: bool) -> list[str]:
+    """Which further columns to have, by their first letters, the best choice first; `W` and `B` with elements."""
+    if returns:
+        return ["so", "s", "o", ""]
+    if not had:
+        return ["sWo", "swo", "so", "sw", "s", "o", ""]
+    return ["sWBo", "sWB", "sWo", "sW", "swbo", "swb", "swo", "sw", "wo", "w", ""]
+
+
+def _columns(most: int, name: int, shape: int, owner: int, had: bool, kept: str) -> Columns:
+    """A choice of columns with their widths."""
+    wide = max(8 * most, TITLED) if most and had else TITLED if most else NORM
+    narrow = NORM if had else NONE
+    return Columns(
+        most=most,
+        name=name,
+        shape=shape if "s" in kept else 0,
+        was=wide if "W" in kept else narrow if "w" in kept else 0,
+        values=max(16, 8 * most) if most else NORM,
+        becomes=wide if "B" in kept else NORM if "b" in kept else 0,
+        owner=owner if "o" in kept else 0,
+    )
+
+
+def _owner(leaf: Leaf) -> str:
+    return leaf.owner or ("no optimizer" if leaf.kind == "parameter" else "")
 
 
 def unreached(graph: BackwardGraph, tape: Tape, place: int) -> str:
@@ -203,10 +240,3 @@ def unreached(graph: BackwardGraph, tape: Tape, place: int) -> str:
 def ending(name: str, width: int) -> str:
     """A dotted name says most at its end."""
     return name if len(name) <= width else "…" + name[len(name) - width + 1 :]
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count

@@ -7,10 +7,9 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import Static
 
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
@@ -20,6 +19,7 @@ from gradscope.tui.pane import Pane
 from gradscope.tui.widgets import node_page, slice_grid
 from gradscope.tui.widgets.slice_grid import Slice
 from gradscope.tui.widgets.tabs import TabBar
+from gradscope.tui.widgets.virtual_list import VirtualList
 
 TABS = (("step", "Step"),)
 
@@ -29,19 +29,21 @@ PATIENCE = 0.06
 SLICES_KEPT = 64
 
 
-class Page(VerticalScroll, can_focus=False):
-    """The text of a tab, scrolling when it is long."""
+class Page(VirtualList):
+    """The text of a tab, scrolling when it is long. A line that stays as it was costs nothing."""
 
-    DEFAULT_CSS = """
-    Page { height: 1fr; scrollbar-size-vertical: 1; }
-    Page Static { width: 1fr; height: auto; text-wrap: nowrap; text-overflow: clip; }
-    """
-
-    def compose(self) -> ComposeResult:
-        yield Static()
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[Content] = []
 
     def write(self, lines: list[Content]) -> None:
-        self.query_one(Static).update(Content("\n").join(lines))
+        """Show these lines, each of one row."""
+        self._lines = lines
+        self.set_count(len(lines))
+        self.redraw()
+
+    def draw(self, row: int, width: int) -> Strip:
+        return Strip(self._lines[row].render_segments())
 
 
 class NodePane(Pane):
@@ -124,8 +126,8 @@ class NodePane(Pane):
         if view is None or width == 0:
             return
         self.set_title(node_page.title(view))
-        lines, in_full = node_page.fitting(view, width)
-        tensor = node_page.big_tensor(view, in_full)
+        lines, most = node_page.fitting(view, width)
+        tensor = node_page.big_tensor(view, most)
         if tensor != NO_TENSOR and view.tape is not None:
             lines += self._values(view, tensor, width, max(4, page.size.height - len(lines) - 2))
         page.write(lines)

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from gradscope.model import playhead
 from gradscope.model.rows import LEAVES
-from gradscope.model.tensors import NO_TENSOR
+from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui.colours import MUTED, WARNING
 from gradscope.tui.widgets.step_group import GroupPage
@@ -42,16 +42,17 @@ def write(view: View, width: int) -> list[Content]:
     return fitting(view, width)[0]
 
 
-def fitting(view: View, width: int) -> tuple[list[Content], bool]:
-    """The Step tab, and whether elements are written out: they are if they fit the width, else norms are."""
-    for in_full in (True, False):
-        page = _page(view, in_full)
+def fitting(view: View, width: int) -> tuple[list[Content], int]:
+    """The Step tab, and of how many elements the tensors are at most that it writes out: where they do not fit it has norms."""
+    most = INLINE_VALUES
+    while True:
+        page = _page(view, most)
         if page is None:
-            return _nothing(view), False
-        lines = page.ledger.draw(width, cut=not in_full)
+            return _nothing(view), 0
+        lines = page.ledger.draw(width, cut=not page.largest)
         if lines is not None:
-            return lines, in_full
-    return [], False
+            return lines, most
+        most = page.largest - 1
 
 
 def main_tensor(view: View) -> tuple[str, int]:
@@ -70,12 +71,12 @@ def main_tensor(view: View) -> tuple[str, int]:
     return "arrives", playhead.shown(graph, tape, view.playhead, node)
 
 
-def big_tensor(view: View, in_full: bool) -> int:
+def big_tensor(view: View, most: int) -> int:
     """The row's tensor when its elements do not stand on the page; NO_TENSOR otherwise."""
     _, tensor = main_tensor(view)
     if tensor == NO_TENSOR or view.tape is None or not view.tape.tensors.shape(tensor):
         return NO_TENSOR
-    return NO_TENSOR if in_full and view.tape.tensors.values(tensor) else tensor
+    return NO_TENSOR if view.tape.tensors.numel(tensor) <= most and view.tape.tensors.values(tensor) else tensor
 
 
 def values_title(view: View, index: str) -> Content:
@@ -87,11 +88,11 @@ def remark(text: str) -> Content:
     return Content.styled(f"  {text}", WARNING)
 
 
-def _page(view: View, in_full: bool) -> StepPage | None:
+def _page(view: View, most: int) -> StepPage | None:
     graph, tape, rows = view.graph, view.tape, view.rows
     if graph is None or tape is None or rows is None:
         return None
-    page = StepPage(view, graph, tape, in_full)
+    page = StepPage(view, graph, tape, most)
     node = rows.node(view.selection)
     first, last = rows.first(view.selection), rows.last(view.selection)
     leaf = None if node < 0 else graph.leaf_at(node)

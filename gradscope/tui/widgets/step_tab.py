@@ -18,6 +18,7 @@ from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, LEAF, MUTED, SEED, TEXT, WARNING
+from gradscope.tui.glyphs import CHECK, CROSS
 from gradscope.tui.widgets.ledger import Ledger
 from gradscope.tui.widgets.near import Near, near
 
@@ -28,6 +29,10 @@ SLOTS_SHOWN = 6
 
 TARGETS_SHOWN = 8
 
+SUMS = "every sum was added again: the same bits"
+ADDED = "the call made each .grad what this says"
+"""what the words of the header mean"""
+
 TARGET = 15
 """characters of a leaf's name among what is sent"""
 
@@ -35,12 +40,13 @@ TARGET = 15
 class StepPage:
     """Writes one node, leaf or seed of a view into a ledger."""
 
-    def __init__(self, view: View, graph: BackwardGraph, tape: Tape, in_full: bool) -> None:
+    def __init__(self, view: View, graph: BackwardGraph, tape: Tape, most: int = INLINE_VALUES) -> None:
         self.view, self.graph, self.tape = view, graph, tape
-        self.in_full = in_full
-        """elements, not norms"""
+        self.most = most
+        """tensors of at most so many elements are written out, others have norms"""
+        self.largest = 0
+        """elements of the largest tensor that is"""
         self.ledger = Ledger()
-        self.last_was_brief = False
         self._headed: tuple[int, ...] = ()
 
     # ------------------------------------------------------------ the kinds of page
@@ -60,7 +66,7 @@ class StepPage:
     def leaf(self, place: int) -> None:
         """A leaf: what was there, what came, what is to come."""
         leaf = self.graph.leaves[place]
-        if self.in_full and math.prod(leaf.shape) <= INLINE_VALUES:
+        if 0 < math.prod(leaf.shape) <= self.most:
             self.heading(leaf.shape)
         self.gathering(leaf.node, leaf.input_nr)
         owner = leaf.owner or ("no optimizer holds it" if leaf.kind == "parameter" else "")
@@ -179,18 +185,20 @@ class StepPage:
         for one in self.sent(step):
             place = self.graph.target[one.edge], self.graph.input_nr[one.edge]
             if place not in seen:
-                if not seen or not self.last_was_brief:
-                    self.ledger.line()
                 seen.add(place)
                 self.gathering(*place, brief=True)
 
     def gathering(self, node: int, input_nr: int, brief: bool = False) -> None:
         """One gradient slot at the playhead: `x.grad  1 of 3 contributions` and the contributions.
 
-        Brief is for where the one contribution that there is was just written.
+        Brief is for what was just sent to: a node that gets nothing else needs no account of its own.
         """
         slot = near(self.tape, self.view.playhead, node, input_nr)
         leaf = self.leaf_of(node, input_nr)
+        if brief and leaf is None and slot.total == 1:
+            return
+        if brief:
+            self.ledger.line()
         name = self.graph.gradient_name(node) or f"gradient of {self.graph.short(node)}"
         if leaf is not None:
             name = self.leaf_gradient(leaf)
@@ -200,9 +208,6 @@ class StepPage:
         self.ledger.line((name, f"bold {LEAF}" if leaf is not None else STRONG), f"  {slot.done} of {slot.total} {plural}")
         if leaf is not None:
             self.grad_before(leaf)
-        self.last_was_brief = brief and leaf is None and slot.total == 1
-        if self.last_was_brief:
-            return
         self.contributions(slot)
         if slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
             label = Content.styled("= total" if slot.complete else "= so far", STRONG)
@@ -228,7 +233,7 @@ class StepPage:
 
     def grad_before(self, leaf: int) -> None:
         before = self.tape.leaf_before(leaf)
-        if self.graph.leaves[leaf].kind == "input":
+        if self.graph.leaves[leaf].kind == "input" or not self.view.accumulates(self.graph.leaves[leaf]):
             return
         self.tensor(Content.styled("  was", MUTED), before, undefined="None", style="" if before != NO_TENSOR else TEXT)
 
@@ -238,7 +243,7 @@ class StepPage:
         total = self.tape.leaf_total(leaf)
         if total not in (NO_TENSOR, slot.so_far):
             self.tensor(Content.styled("  arrived", MUTED), total, "after hooks")
-        if before != NO_TENSOR and after != NO_TENSOR:
+        if before != NO_TENSOR and after != NO_TENSOR and self.view.accumulates(self.graph.leaves[leaf]):
             self.tensor(Content.styled("  becomes", MUTED), after, "was + total")
 
     # ------------------------------------------------------------ one tensor
@@ -269,9 +274,10 @@ class StepPage:
 
     def written_out(self, tensor: int) -> bool:
         """Whether the elements themselves stand on the page."""
-        return self.in_full and tensor != NO_TENSOR and bool(self.tape.tensors.values(tensor))
+        return tensor != NO_TENSOR and self.tape.tensors.numel(tensor) <= self.most and bool(self.tape.tensors.values(tensor))
 
     def heading(self, shape: tuple[int, ...]) -> None:
+        self.largest = max(self.largest, math.prod(shape))
         if shape != self._headed:
             self.ledger.heading(shape)
             self._headed = shape
@@ -290,7 +296,7 @@ class StepPage:
             counts.append((f"{name}: {'?' if count is None else count}", WARNING if loud else MUTED))
         self.ledger.line("  ", Content("  ").join(Content.styled(*count) for count in counts))
         if summary.note:
-            self.ledger.line((f"  {summary.note}", MUTED))
+            self.ledger.words(f"  {summary.note}", MUTED)
         if note and str(note):
             self.ledger.line("  ", (note, MUTED) if isinstance(note, str) else note)
 
@@ -314,7 +320,7 @@ class StepPage:
 
     def delta(self, delta: compare.Delta) -> Content | None:
         """`Δ 0 -9.0000` against the first pass: element by element where they are written out, else of the norms."""
-        if self.in_full and delta.values is not None:
+        if delta.values is not None and len(delta.values) <= self.most:
             return Content.assemble(("Δ ", MUTED), (" ".join(map(numbers.fixed, delta.values)), WARNING))
         if math.isnan(delta.change):
             return None
@@ -333,7 +339,7 @@ class StepPage:
 
     def leaf_gradient(self, place: int) -> str:
         leaf = self.graph.leaves[place]
-        return f"∂{leaf.name}" if leaf.kind == "input" else f"{leaf.name}.grad"
+        return f"returned for {leaf.name}" if self.view.returns and leaf.target else self.view.gradient_of(leaf)
 
     def tensor_name(self, node: int) -> str:
         """`b` for the node whose gradient is ∂b."""
@@ -360,10 +366,10 @@ class StepPage:
         failure = self.tape.failure
         if failure is not None and failure.node == node:
             self.ledger.line()
-            self.ledger.line((f"✗ the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}"))
+            self.ledger.words(f"✗ the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}")
         for mismatch in self.tape.columns.mismatches:
             if mismatch.node == node:
-                self.ledger.line((f"≠ {mismatch.what}", WARNING))
+                self.ledger.words(f"≠ {mismatch.what}", WARNING)
         if node in self.graph.columns.foreign:
             self.ledger.line()
             self.ledger.line(("runs Python of yours: ", MUTED), (self.graph.columns.foreign[node], TEXT))
@@ -372,11 +378,18 @@ class StepPage:
         """What holds for the whole pass."""
         tape = self.tape
         self.ledger.line()
-        exact = {"true": "sums ✓  every sum was checked", "false": "✗ not exact", "unchecked": "sums not checked"}[tape.exact]
-        reason = f": {tape.columns.exact_reason}" if tape.columns.exact_reason else ""
-        self.ledger.line((exact + reason, WARNING if tape.exact == "false" else MUTED))
+        self.verdict("sums", SUMS, tape.exact, tape.columns.exact_reason)
+        committed = self.view.stop.committed if self.view.stop is not None and not self.view.edited else None
+        if committed is not None:
+            self.verdict("exact", ADDED, committed.exact, committed.reason)
         for note in tape.columns.notes:
-            self.ledger.line((note, MUTED))
+            self.ledger.words(note, MUTED)
+
+    def verdict(self, word: str, meaning: str, exact: str, reason: str) -> None:
+        """What the header's word is about, and why where it is not ✓."""
+        said = {"true": f"{word} {CHECK}  {meaning}", "false": f"{word} {CROSS}"}.get(exact, f"{word} unchecked")
+        why = f": {reason}" if reason and exact != "true" else ""
+        self.ledger.words(said + why, WARNING if exact == "false" else MUTED)
 
 
 def shorter(name: str) -> str:

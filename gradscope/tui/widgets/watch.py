@@ -73,9 +73,8 @@ class Watch(PickList):
 def _words(view: View, graph: BackwardGraph, tape: Tape, node: int) -> tuple[str, str]:
     """Name of the gradient, and what its node makes; for a leaf how many contributions are in."""
     leaf = graph.leaf_at(node)
-    name = graph.gradient_name(node) or graph.short(node)
     if leaf is None:
-        return name, graph.makes(node)
+        return graph.gradient_name(node) or graph.short(node), graph.makes(node)
     entry = graph.leaves[leaf]
     done, total = playhead.count_so_far(graph, tape, view.playhead, entry.node, entry.input_nr)
-    return name, f"{done} of {total} in"
+    return view.gradient_of(entry), f"{done} of {total} in"
