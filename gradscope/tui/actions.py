@@ -59,8 +59,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("module-back", "M", "drive('module', -1)", "Back to the start of this module", "to its start", WALK, pair="module"),
     Action("run", "c", "drive('run_to_break_or_end', 1)", "Run to a breakpoint", "to the next breakpoint or the end", WALK),
     Action("run-back", "C", "drive('run_to_break_or_end', -1)", "Back to a breakpoint", "back to one", WALK, pair="run"),
-    Action("finding", "a", "drive('finding', 1)", "Run to the next finding", "next finding", WALK),
-    Action("finding-back", "A", "drive('finding', -1)", "Back to the previous finding", "previous", WALK, pair="finding"),
+    Action("finding", "a", "finding(1)", "Run to the next finding", "next finding", WALK),
+    Action("finding-back", "A", "finding(-1)", "Back to the previous finding", "previous", WALK, pair="finding"),
     Action("to-row", "t", "drive('to_row')", "Playhead to the selected row", "playhead to the selected row", WALK),
     Action("go-to-step", "#", "go_to_step", "Go to a step by number", "go to a step by number", WALK),
     Action("play", "space", "drive('play')", "Play or pause the tape", "play / pause the tape", WALK),
@@ -147,10 +147,17 @@ class Hint:
         return BY_ID[self.id].call
 
 
+TYPING: tuple[Hint, ...] = (
+    Hint("open", "Enter", "run it", 0),
+    Hint("back", "Esc", "leave the line", 0),
+)
+"""The footer while a line is being typed on the main screen."""
+
 FACTS = {
     "matches": "a search shows matches",
     "vector": "the seed has several cells",
     "moving": "the script runs",
+    "typing": "keys go into a line",
 }
 
 FOOTER: tuple[Hint, ...] = (
@@ -174,6 +181,8 @@ FOOTER: tuple[Hint, ...] = (
 
 def hints(state: str, facts: Set[str] = frozenset()) -> list[Hint]:
     """What the footer would say, were there room."""
+    if "typing" in facts:
+        return list(TYPING)
     return [hint for hint in FOOTER if lives(BY_ID[hint.id], state) and (not hint.when or hint.when in facts)]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import events
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.filter import LineFilter, NoColor
 from textual.widget import Widget
+from textual.widgets import Input
 
 from gradscope.errors import GradscopeError
 from gradscope.tui import actions, closing
@@ -166,6 +167,13 @@ class GradscopeApp(Driving, inherit_bindings=False):
         pane = self._focused_pane()
         cast("LowerPane", pane if pane.NUMBER in TABBED else self._panes[TABBED[0]]).tab(direction)
 
+    def action_finding(self, direction: int) -> None:
+        """To the next finding, with what it says in sight; also where it has no node to go to."""
+        self.drive(lambda session: session.finding(direction))
+        if self.view is not None and self.view.findings:
+            self.lower.open_tab("findings")
+            self._put_below(5)
+
     def action_output(self) -> None:
         self.lower.open_tab("output")
         self.action_pane(5)
@@ -232,6 +240,11 @@ class GradscopeApp(Driving, inherit_bindings=False):
         self.resize_script(event.size.height, event.size.width)
 
     # ------------------------------------------------------------ screens over this one
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _tell_footer(self) -> None:
+        self.query_one(Footer).typing = isinstance(self.screen_stack[0].focused, Input)
 
     def action_copy(self) -> None:
         text = self.tape.selected_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import events
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 class Footer(Widget, can_focus=False):
     """Drops the least important keys where the line is short, `?` and `q` never. A click on a key works as the key."""
+
+    typing = reactive(False)
+    """keys go into a line of the main screen"""
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -52,7 +56,7 @@ class Footer(Widget, can_focus=False):
         """The notice, cut if it must be, and the keys that fit beside it."""
         width = self.size.width
         notice = f" {self._notice} ·" if self._notice else ""
-        kept = list(self._hints)
+        kept = hints("", {"typing"}) if self.typing else list(self._hints)
         while sum(hint.cells for hint in kept) + cells(notice) > width and any(hint.rank for hint in kept):
             kept.remove(max(kept, key=lambda hint: hint.rank))
         room = max(0, width - sum(hint.cells for hint in kept))

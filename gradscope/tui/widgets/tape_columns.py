@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradscope.model.backward_graph import BackwardGraph
@@ -33,7 +34,8 @@ class Content:
     """Some rows stand for several steps."""
 
     @classmethod
-    def of(cls, graph: BackwardGraph, tape: Tape, grouped: bool) -> Content:
+    def of(cls, graph: BackwardGraph, tape: Tape, grouped: bool, passes: Sequence[Tape] = ()) -> Content:
+        """Of a pass; `passes` are all of the stop, so that flipping between them moves no column."""
         columns = graph.columns
         digits = len(str(tape.steps))
         labels = [*columns.ops, *(f"{leaf.name}  (leaf)" for leaf in graph.reached[:1000])]
@@ -47,7 +49,7 @@ class Content:
             makes=_between(NARROWEST_MAKES, max(map(cells, codes), default=0), WIDEST_MAKES),
             line=max(4, len(str(lines)) + 1),
             shape=_between(4, max((len(numbers.shape(shape)) for shape in shapes), default=0), WIDEST_SHAPE),
-            flags=2 if grouped or _flagged(tape) else 1,
+            flags=2 if grouped or any(map(_flagged, passes or [tape])) else 1,
             grouped=grouped,
         )
 
@@ -83,10 +85,11 @@ class Columns:
         for wanted_shape in (shape, 0):
             if content.grouped or (delta and wanted_shape and width < 76):
                 continue
-            makes = min(content.makes, room - (content.node + 1 + 1 + content.line + 1 + wanted_shape))
-            if makes >= NARROWEST_MAKES:
-                shape = max(0, wanted_shape - 1)
-                return cls(content.step, rail, content.node, makes, content.line, shape, flags, bar, _delta(delta))
+            both = room - (1 + 1 + content.line + 1 + wanted_shape)
+            makes = _between(NARROWEST_MAKES, both - content.node, content.makes)
+            node = min(content.node, both - makes)
+            if node >= NARROWEST_NODE:
+                return cls(content.step, rail, node, makes, content.line, max(0, wanted_shape - 1), flags, bar, _delta(delta))
         # the line moves into the node's column
         if delta or room - shape < NARROWEST_NODE:
             shape = 0

@@ -10,6 +10,7 @@ from textual.cache import LRUCache
 from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 KEPT_LINES = 512
 
@@ -76,14 +77,19 @@ class VirtualList(ScrollView, can_focus=False):
 
     def set_count(self, count: int, below: int = 0) -> None:
         """There are this many rows, and this many lines under them."""
-        if (count, below) != (self.count, self._below):
-            self.count, self._below = count, below
-            self.virtual_size = Size(0, count + below + self.HEADING)
-            height = self.styles.height
-            if height is not None and height.is_auto:
-                self.refresh(layout=True)
-            else:
-                self.refresh()
+        if (count, below) == (self.count, self._below):
+            return
+        self.count, self._below = count, below
+        old, new = self.virtual_size, Size(0, count + below + self.HEADING)
+        height, room = self.styles.height, self.container_size.height
+        if not room or height is None or height.is_auto or (old.height > room) != (new.height > room):
+            self.virtual_size = new
+            return
+        # the same place with the same scroll bar: assigning `virtual_size` would lay out the whole screen anew
+        self.set_reactive(Widget.virtual_size, new)
+        self._scroll_update(new)
+        for line in range(min(old.height, new.height), min(self.size.height, max(old.height, new.height))):
+            self.refresh(Region(0, line, self.size.width, 1))
 
     def redraw(self) -> None:
         """Draw everything anew; only the lines that come out different are sent to the terminal."""
