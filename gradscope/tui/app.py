@@ -221,6 +221,13 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
         assert body
 
+    def warm(self, session: Session) -> None:
+        from gradscope.tui.widgets import source_marks
+
+        tape = session.view().tape
+        if tape is not None:
+            source_marks.warm(tape)
+
     async def started(self) -> None:
         if not self._panes:
             with self.batch_update():

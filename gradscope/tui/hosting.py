@@ -72,6 +72,9 @@ class Hosting(App[int]):
     def load(self) -> None:
         """Import what the first paint does without; in a thread."""
 
+    def warm(self, session: Session) -> None:
+        """Work out what drawing a big pass needs; in a thread."""
+
     async def started(self) -> None:
         """A script runs, or failed to."""
 
@@ -138,6 +141,7 @@ class Hosting(App[int]):
     def _read_big(self, session: Session, report: Any) -> None:
         try:
             session.handle(report)
+            self.warm(session)
         finally:
             self.post_message(ReportRead())
 

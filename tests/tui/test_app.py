@@ -244,3 +244,23 @@ async def test_a_menus_letter_picks_and_goes_no_further(walked, session) -> None
         await pilot.pause()
         assert picked == [1]
         assert session.view().playhead == 0
+
+
+async def test_the_next_finding_comes_with_its_text(walked, sight, session) -> None:
+    async with walked(session) as pilot:
+        await pilot.press("a")
+        await pilot.pause()
+        assert session.view().playhead == 2
+        assert "log(0) makes the gradient" in "\n".join(sight(pilot).pane("lower"))
+
+
+async def test_the_footer_tells_the_keys_of_a_line_that_is_typed(shown, sight) -> None:
+    async with shown(two_outputs_view()) as pilot:
+        await pilot.press("s")
+        await pilot.pause()
+        await pilot.pause()
+        assert sight(pilot).lines[-1] == " Enter run it Esc leave the line"
+        await pilot.press("escape")
+        await pilot.pause()
+        await pilot.pause()
+        assert sight(pilot).lines[-1].startswith(" n step")

@@ -38,6 +38,13 @@ def mark(tape: Tape, file: str, line: int, step: int, here: bool = False) -> Mar
     return Mark(RUN, f"‖{name}‖ {norm}" if name else norm)
 
 
+def warm(tape: Tape) -> None:
+    """Work out which node comes from which line: a pass over all nodes, once."""
+    lines = SourceLines.of(tape.graph, tape)
+    for file in lines.files:
+        lines.lines(file)
+
+
 def marked_lines(tape: Tape, file: str) -> list[int]:
     return SourceLines.of(tape.graph, tape).lines(file)
 

@@ -97,9 +97,10 @@ class VirtualList(ScrollView, can_focus=False):
         if self._shown_at != (self.scroll_offset, self.size):
             self.refresh()
             return
-        for y in range(self.size.height):
-            if self._strip(y) != self._shown.get(y):
-                self.refresh(Region(0, y, self.size.width, 1))
+        width, height = self.size
+        for y in range(height):
+            if self._strip(y, width) != self._shown.get(y):
+                self.refresh(Region(0, y, width, 1))
 
     def redraw_rows(self, *rows: int) -> None:
         """Draw these rows anew: their variant changed."""
@@ -137,12 +138,11 @@ class VirtualList(ScrollView, can_focus=False):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        strip = self._strip(y)
+        strip = self._strip(y, self.size.width)
         self._shown[y] = strip
         return strip
 
-    def _strip(self, y: int) -> Strip:
-        width = self.size.width
+    def _strip(self, y: int, width: int) -> Strip:
         if y < self.HEADING:
             return self._line(("heading", y), width, lambda: self.draw_heading(y, width))
         row = y - self.HEADING + self.first_row
