@@ -17,14 +17,19 @@ def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[
     if tape.failure is not None:
         return
     inputs = inputs or _leaves_out(graph, tape)
-    reached = {leaf.owner for leaf in graph.reached if leaf.owner}
+    reached = {_optimizer(leaf) for leaf in graph.reached if leaf.owner}
     for place, leaf in enumerate(graph.leaves):
         if not leaf.requires_grad or (inputs and leaf.kind != "input" and leaf.node == UNKNOWN):
             continue
         if leaf.node == UNKNOWN:
-            yield _unreached(graph, leaf, owned=leaf.owner in reached)
+            yield _unreached(graph, leaf, owned=bool(leaf.owner) and _optimizer(leaf) in reached)
         elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
+
+
+def _optimizer(leaf: Leaf) -> str:
+    """The owner without the parameter group."""
+    return leaf.owner.rpartition("[")[0]
 
 
 def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
@@ -33,7 +38,7 @@ def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
 
 
 def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool) -> Finding:
-    """A warning where the call asks for the leaf, or an optimizer steps it together with others that are reached."""
+    """A warning where the call asks for the leaf, or the optimizer that steps it also steps others that are reached."""
     origin = graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
     steps = f", though {leaf.owner} steps it" if leaf.owner else ""
     return Finding(
@@ -60,11 +65,21 @@ def _undefined(graph: BackwardGraph, tape: Tape, leaf: Leaf) -> Finding:
 
 
 def partial(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
-    """Leaves that were reached before the pass failed."""
-    if tape.failure is None:
+    """Leaves whose `.grad` was changed before the pass failed. A hook of a leaf's may itself be what failed."""
+    failure = tape.failure
+    if failure is None:
         return
+    surely = failure.node != UNKNOWN or tape.kind == "committed"
+    took = "got its gradient" if surely else "was reached, and may have got its gradient,"
     for place, leaf in enumerate(graph.reached):
-        if tape.step_of(leaf.node) and tape.leaf_total(place) != NO_TENSOR:
-            message = f"{leaf.name} got its gradient before the pass failed with {tape.failure.type}; other leaves did not"
+        if tape.step_of(leaf.node) and leaf.node != failure.node and _changed(tape, place):
+            message = f"{leaf.name} {took} before the pass failed with {failure.type}; other leaves did not"
             hint = "a call that fails leaves these gradients in .grad: clear them before the next backward"
             yield at_node(graph, leaf.node, "partial-gradients", "warning", message, hint, leaf=leaf.name)
+
+
+def _changed(tape: Tape, leaf: int) -> bool:
+    before, after = tape.leaf_before(leaf), tape.leaf_after(leaf)
+    if NO_TENSOR in (before, after) or before == after:
+        return before != after
+    return tape.norm(before) != tape.norm(after) or tape.tensors.values(before) != tape.tensors.values(after)

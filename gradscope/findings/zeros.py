@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding
@@ -64,7 +65,13 @@ def _seeds(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Finding
         node, _ = tape.seed_slot(seed.root)
         message = f"the seed of {graph.roots[seed.root].name} is all zero, so every gradient of this pass is"
         hint = "give a gradient= that is not zero, in the root's dtype (an integer seed loses its fractions)"
-        yield at_node(graph, node, KIND, "warning", message, hint)
+        yield at_node(graph, node, KIND, "info" if _meant(tape, seed.expression) else "warning", message, hint)
+
+
+def _meant(tape: Tape, written: str) -> bool:
+    """Whether a seed of zeros is no accident: a library's (torch's jvp and hvp differentiate such a pass), typed, or spelled out."""
+    spelled_out = "zero" in written or (re.search(r"\b0", written) is not None and re.search(r"[1-9]", written) is None)
+    return tape.edited or not written or spelled_out
 
 
 def _stops(graph: BackwardGraph, tape: Tape, node: int, step: int, zero: set[int]) -> str:

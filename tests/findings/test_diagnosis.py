@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import graphs
 import pytest
@@ -126,6 +127,24 @@ class TestZero:
             "the seed of loss is all zero, so every gradient of this pass is",
         )
 
+    @pytest.mark.parametrize(
+        ("written", "edited", "severity"),
+        [
+            ("v", False, "warning"),
+            ("0.1 * v", False, "warning"),
+            ("v", True, "info"),
+            ("", False, "info"),
+            ("torch.zeros(2)", False, "info"),
+            ("torch.tensor([0.0, 0.0])", False, "info"),
+        ],
+    )
+    def test_a_seed_of_zeros_that_is_meant_is_an_info(self, written, edited, severity):
+        drawing = pipeline((1.0, 1.0))
+        graph = drawing.graph()
+        columns = drawing.tape(graph, [(0.0, 0.0)]).columns
+        columns.seeds, columns.edited = [replace(columns.seeds[0], expression=written)], edited
+        assert [found.severity for found in diagnose(graph, Tape(columns, graph))] == [severity]
+
     def test_a_clamp_that_stops_most_elements(self):
         (found,) = told(pipeline((1.0, 0.0), ops=["ClampBackward1"]))
         assert (found.kind, found.severity, found.op, found.line) == ("zero-gradient", "info", "ClampBackward1", 1)
@@ -148,6 +167,12 @@ class TestMissing:
         drawing = pipeline((1.0, 1.0))
         drawing.leaf("other.weight", reached=False, owner=owner)
         assert [found.severity for found in told(drawing)] == ["info"]
+
+    @pytest.mark.parametrize(("owner", "severity"), [("opt_D.Adam[1]", "warning"), ("opt_G.Adam[0]", "info")])
+    def test_optimizers_of_one_kind_are_told_apart(self, owner, severity):
+        drawing = pipeline((1.0, 1.0), owner="opt_D.Adam[0]")
+        drawing.leaf("other.weight", reached=False, owner=owner)
+        assert [(found.severity, found.leaf) for found in told(drawing)] == [(severity, "other.weight")]
 
     def test_frozen_parameters_want_none(self):
         drawing = pipeline((1.0, 1.0))
@@ -195,6 +220,20 @@ class TestMissing:
         columns.failure = Failure(body, "RuntimeError", "freed", "")
         found = diagnose(graph, Tape(columns, graph))
         assert [(one.kind, one.leaf) for one in found] == [("partial-gradients", "head.weight")]
+        assert found[0].message.startswith("head.weight got its gradient before the pass failed with RuntimeError")
+
+    @pytest.mark.parametrize("grad", [None, (2.0, 2.0)])
+    def test_a_leaf_whose_own_hook_failed_has_got_nothing(self, grad):
+        drawing = pipeline((1.0, 1.0))
+        graph = drawing.graph()
+        columns = drawing.tape(graph, [(1.0, 1.0)], before={"w": grad} if grad else None).columns
+        columns.failure = Failure(graph.leaves[0].node, "ValueError", "hook", "")
+        assert diagnose(graph, Tape(columns, graph)) == []
+        columns.failure = Failure(UNKNOWN, "ValueError", "hook", "")
+        (found,) = diagnose(graph, Tape(columns, graph))
+        assert found.message.startswith("w was reached, and may have got its gradient, before the pass failed with ValueError")
+        columns.kind, columns.leaf_after = "committed", columns.leaf_before
+        assert diagnose(graph, Tape(columns, graph)) == []
 
 
 class TestGains:
