@@ -14,6 +14,7 @@ from gradscope.session.stepping import Choice, Factor, Landmark, Walk
 
 NOTHING = "nothing is recorded yet"
 NO_ROW = "select a node's row first"
+FOLDED = "this row stands for several nodes: l opens it, then select one"
 
 
 class Browsing(Run):
@@ -99,7 +100,7 @@ class Browsing(Run):
         """`u` `d`: select the node one edge away. Several: they are returned, largest first, for `go_to_node`."""
         walk = self._walk
         if walk is None or walk.node is None:
-            self.notice = NO_ROW if walk else NOTHING
+            self.notice = self._no_node
             return []
         choices = walk.neighbours(toward_loss)
         if not choices:
@@ -115,7 +116,7 @@ class Browsing(Run):
     def factors(self) -> list[Factor]:
         """`p`: the gains along the heaviest path from the root to the selected node, root first."""
         walk = self._walk
-        self.notice = "" if walk and walk.node is not None else NO_ROW if walk else NOTHING
+        self.notice = "" if walk and walk.node is not None else self._no_node
         return walk.factors() if walk else []
 
     def fold(self, row: int | None = None) -> None:
@@ -130,9 +131,9 @@ class Browsing(Run):
         """Enter on a fold: open or close it."""
         self._go(lambda walk: walk.toggle(walk.selection if row is None else row), pause=False)
 
-    def set_search(self, text: str) -> None:
-        """`/`: find rows; empty ends the search."""
-        self._go(lambda walk: walk.set_search(text))
+    def set_search(self, text: str, typing: bool = False) -> None:
+        """`/`: find nodes and groups; empty ends the search. While it is typed no fold is opened."""
+        self._go(lambda walk: walk.set_search(text, typing))
 
     def match(self, direction: int) -> None:
         """`.` `,`: next or previous match."""
@@ -166,7 +167,7 @@ class Browsing(Run):
         walk = self._walk
         node = walk.node if walk and node is None else node
         if walk is None or node is None:
-            self.notice = NO_ROW if walk else NOTHING
+            self.notice = self._no_node
             return
         landmark = Landmark.of(walk.graph, node)
         if landmark in self._watches:
@@ -182,6 +183,14 @@ class Browsing(Run):
         walk = self._walk
         self.notice = act(walk) if walk else NOTHING
         self.playing = self.playing and not pause
+
+    @property
+    def _no_node(self) -> str:
+        """What to do where an action needs a node and the selected row is none."""
+        walk = self._walk
+        if walk is None:
+            return NOTHING
+        return FOLDED if walk.rows.folded(walk.selection) else NO_ROW
 
     def _show_stop(self, at: int) -> None:
         self._at, self.playing, self.notice = at, False, ""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradscope.findings.finding import Finding
-from gradscope.model import moves, search
+from gradscope.model import moves
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.modules import REPEATED, Outline
 from gradscope.model.rows import Folds, Rows
+from gradscope.model.search import Matches, Place
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
@@ -77,6 +79,8 @@ class Factor:
     """norm of what it sends along the path, over `arrived`; nan at the end of the path"""
     product: float
     """of the gains so far"""
+    factor: float | None = None
+    """what a single element is multiplied by, sign and all; None where there are more, and at the end of the path"""
 
 
 class Walk:
@@ -94,7 +98,9 @@ class Walk:
         self.playhead = 0
         self.selection = 0
         self.search = ""
-        self.matches: tuple[int, ...] = ()
+        self._began: int | None = None
+        """the row at which a search began that is still being typed"""
+        self._search()
 
     # ------------------------------------------------------------ step keys: playhead and selection together
 
@@ -134,7 +140,6 @@ class Walk:
 
     def to_step(self, step: int) -> str:
         if not 0 <= step <= self.tape.steps:
-            self._stand(min(max(step, 0), self.tape.steps))
             return f"there is no step {step}: this pass has {self.tape.steps}"
         return self._stand(step)
 
@@ -203,25 +208,50 @@ class Walk:
 
     # ------------------------------------------------------------ search
 
-    def set_search(self, text: str) -> str:
-        """Find rows; the selection goes to the first match at or below it."""
-        self.search, self.matches = text, ()
-        if not text:
-            return ""
-        self.matches = tuple(search.find(self.rows, self.graph, self.tape, text))
-        if not self.matches:
-            return f"no row matches {text}"
-        place = bisect_left(self.matches, self.selection)
-        return self.select(self.matches[place % len(self.matches)])
+    def set_search(self, text: str, typing: bool = False) -> str:
+        """Search nodes and groups; the selection goes to the first match at or below where the search began.
+
+        Args:
+            text: empty ends the search.
+            typing: there is more to come: no fold is opened for it.
+        """
+        start = self.selection if self._began is None else self._row(self._began)
+        self.search = text
+        self._search()
+        place = self.matches.at_or_after(start) or self.matches.first
+        if place is None:
+            self.selection = start
+            said = f"nothing matches {text}" if text else ""
+        else:
+            said = self._to_match(place, opening=not typing)
+        self._began = start if typing else None
+        return said
 
     def match(self, direction: int) -> str:
-        if not self.matches:
-            return f"no row matches {self.search}" if self.search else "nothing is searched for: / searches"
-        place = bisect_right(self.matches, self.selection) if direction > 0 else bisect_left(self.matches, self.selection) - 1
-        self.select(self.matches[place % len(self.matches)])
-        if 0 <= place < len(self.matches):
-            return ""
-        return "search starts again at the top" if direction > 0 else "search starts again at the bottom"
+        """To the next or previous match, round the ends; what hides it is opened."""
+        found = self.matches
+        if not found:
+            return f"nothing matches {self.search}" if self.search else "nothing is searched for: / searches"
+        place = found.after(self.selection) if direction > 0 else found.before(self.selection)
+        if place is not None:
+            return self._to_match(place)
+        turned = found.first if direction > 0 else found.last
+        assert turned is not None
+        return f"{self._to_match(turned)}, again from the {'top' if direction > 0 else 'bottom'}"
+
+    def _to_match(self, place: Place, opening: bool = True) -> str:
+        step, row = place
+        said = f"{self.search}: {self.matches.number(place):,} of {len(self.matches):,}"
+        if row >= 0:
+            self.selection = row
+            return said
+        if opening and step:
+            self._reveal(self.tape.node_at(step))
+        self.selection = self.rows.row_of_step(step)
+        return said
+
+    def _search(self) -> None:
+        self.matches = Matches(self.rows, self.graph, self.tape, self.search)
 
     # ------------------------------------------------------------ edges
 
@@ -248,14 +278,29 @@ class Walk:
             if self._over(edge) == UNUSED:
                 break  # a root from here on: nothing else brought a gradient
             path.append(self.graph.source[edge])
-            sent[path[-1]] = self._over(edge)
+            sent[path[-1]] = edge
         product, rows = 1.0, []
         for node in reversed(path):
             arrived = self._arrived(node)
-            gain = sent[node] / arrived if node in sent and arrived else math.nan
+            gain = self._over(sent[node]) / arrived if node in sent and arrived else math.nan
             product *= gain if node in sent else 1.0
-            rows.append(Factor(node, self.graph.label(node), arrived, gain, product))
+            factor = self._factor(node, sent[node]) if node in sent else None
+            rows.append(Factor(node, self.graph.label(node), arrived, gain, product, factor))
         return rows
+
+    def _factor(self, node: int, edge: int) -> float | None:
+        """What one element is multiplied by on its way over an edge; None where more than one arrives or goes."""
+        sent, arrivals = self.tape.contribution_of_edge(edge), self.tape.arrivals(node)
+        tensors = [tensor for _, tensor in arrivals] + [sent.tensor if sent is not None else NO_TENSOR]
+        if len(tensors) != 2 or any(tensor == NO_TENSOR or self.tape.tensors.numel(tensor) != 1 for tensor in tensors):
+            return None
+        local = self.graph.local(edge)
+        if local is not None:
+            return local.values[0]
+        (came,), (gone,) = (self.tape.tensors.values(tensor) or (None,) for tensor in tensors)
+        if not isinstance(came, int | float) or not isinstance(gone, int | float) or not came:
+            return None
+        return gone / came
 
     # ------------------------------------------------------------ another pass, another call
 
@@ -267,7 +312,7 @@ class Walk:
         selected = self.node
         self.tape, self.against = tape, against
         if same_order:
-            return
+            return  # rows and matches are those of the other pass
         self._rebuild(self.folds)
         step = 0 if node is None else tape.step_of(node)
         self.playhead = tape.steps if at_end else step or min(self.playhead, tape.steps)
@@ -301,14 +346,20 @@ class Walk:
         return min(max(row, 0), len(self.rows) - 1)
 
     def _reveal(self, node: int) -> None:
-        """Open folds until the node has a row of its own."""
+        """Open folds until the node has a row of its own; of a series of alike blocks only the one that holds it."""
         step = self.tape.step_of(node)
-        while self.rows.node(row := self.rows.row_of_step(step)) != node:
-            key = self.rows.key(row) if self.rows.folded(row) else None
-            folds = self.folds.with_leaves(False) if key is None else self.folds.open(key)
-            if folds == self.folds:
-                return
-            self._refold(folds)
+        if self._has_row(step):
+            return
+        folds, groups = self.folds, list(Outline.of(self.graph, self.tape).around(step))
+        for place, group in enumerate(groups, 1):
+            if group.kind != REPEATED or place == len(groups):
+                folds = folds.open(group.key)
+        self._refold(folds)
+        if not self._has_row(step):
+            self._refold(self.folds.with_leaves(False))
+
+    def _has_row(self, step: int) -> bool:
+        return self.rows.node(self.rows.row_of_step(step)) == self.tape.node_at(step)
 
     def _refold(self, folds: Folds, heading: str = "") -> str:
         """Make the rows anew; the selection stays on its step, or on the heading of the group just opened."""
@@ -324,7 +375,7 @@ class Walk:
     def _rebuild(self, folds: Folds) -> None:
         self.folds = folds
         self.rows = Rows.build(self.graph, self.tape, folds)
-        self.matches = tuple(search.find(self.rows, self.graph, self.tape, self.search)) if self.search else ()
+        self._search()
 
     def _arrived(self, node: int) -> float:
         """Norm over all slots of what arrives at a node."""

@@ -9,6 +9,7 @@ from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
 from gradscope.model.rows import Rows
+from gradscope.model.search import Matches
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call, Committed, LiveTensor
 
@@ -98,8 +99,8 @@ class View:
     breaks: tuple[str, ...] = ()
     """conditions, in the order they were set"""
     search: str = ""
-    matches: tuple[int, ...] = ()
-    """rows that match the search"""
+    matches: Matches | tuple[int, ...] = ()
+    """which rows match the search"""
     playing: bool = False
     edited: bool = False
     """the pass shown has a seed that is not the script's own"""

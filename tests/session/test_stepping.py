@@ -91,21 +91,67 @@ def test_findings(walk: Walk):
 
 def test_to_a_step_by_number(walk: Walk):
     assert (walk.to_step(3), walk.playhead, walk.selection) == ("", 3, 3)
-    assert (walk.to_step(99), walk.playhead) == ("there is no step 99: this pass has 4", 4)
+    assert (walk.to_step(99), walk.playhead, walk.selection) == ("there is no step 99: this pass has 4", 3, 3)
     assert (walk.to_row(2), walk.playhead) == ("", 2)
     assert (walk.to_row(0), walk.playhead) == ("", 0)
 
 
 def test_search_goes_to_the_next_match_and_round(walk: Walk):
     walk.select(2)
-    assert (walk.set_search("backward"), walk.matches, walk.selection) == ("", (1, 2, 3), 2)
-    assert [(walk.match(1), walk.selection) for _ in range(2)] == [("", 3), ("search starts again at the top", 1)]
-    assert (walk.match(-1), walk.selection) == ("search starts again at the bottom", 3)
-    assert (walk.match(-1), walk.selection) == ("", 2)
-    assert walk.set_search("tanh") == "no row matches tanh"
-    assert walk.match(1) == "no row matches tanh"
+    assert (walk.set_search("backward"), walk.selection) == ("backward: 2 of 3", 2)
+    assert [row in walk.matches for row in range(5)] == [False, True, True, True, False]
+    assert [(walk.match(1), walk.selection) for _ in range(2)] == [
+        ("backward: 3 of 3", 3),
+        ("backward: 1 of 3, again from the top", 1),
+    ]
+    assert (walk.match(-1), walk.selection) == ("backward: 3 of 3, again from the bottom", 3)
+    assert (walk.match(-1), walk.selection) == ("backward: 2 of 3", 2)
+    assert walk.set_search("tanh") == "nothing matches tanh"
+    assert walk.match(1) == "nothing matches tanh"
     walk.set_search("")
-    assert (walk.matches, walk.match(1)) == ((), "nothing is searched for: / searches")
+    assert (len(walk.matches), walk.match(1), walk.selection) == (0, "nothing is searched for: / searches", 2)
+
+
+def test_a_search_opens_what_hides_its_matches():
+    walk = blocks()
+    assert "h.7" not in "".join(walk.rows.label(row) for row in range(len(walk.rows)))
+    assert walk.set_search("h.7") == "h.7: 1 of 6"
+    seen = []
+    for place in range(6):
+        seen.append(walk.rows.label(walk.selection))
+        assert walk.rows.folded(walk.selection) is None
+        assert walk.selection in walk.matches
+        assert walk.match(1) == f"h.7: {place + 2} of 6" if place < 5 else "h.7: 1 of 6, again from the top"
+    assert seen == [*["MulBackward0"] * 4, "MulBackward0 +1", "h.7.w  (leaf)"]
+    labels = [walk.rows.label(row) for row in range(len(walk.rows))]
+    assert "h.7 Block" in labels
+    assert not any(label.startswith("h.6 Block") for label in labels), "only the block that holds the match is opened"
+
+
+def test_while_a_search_is_typed_nothing_opens_and_it_begins_where_it_began():
+    walk = blocks()
+    rows = walk.rows
+    walk.select(1)
+    for typed, said in (("h", "h: 1 of 360"), ("h.7", "h.7: 1 of 6"), ("h.7z", "nothing matches h.7z"), ("h.7", "h.7: 1 of 6")):
+        assert walk.set_search(typed, typing=True) == said
+    assert walk.rows is rows
+    assert walk.rows.folded(walk.selection) is True
+    assert (walk.set_search("", typing=True), walk.selection) == ("", 1)
+    assert walk.set_search("h.7") == "h.7: 1 of 6"
+    assert walk.rows.folded(walk.selection) is None
+
+
+def test_a_group_matches_by_its_own_name():
+    walk = blocks()
+    walk.set_search("Block")
+    named = [row for row in range(len(walk.rows)) if "Block" in walk.rows.label(row)]
+    assert len(walk.matches) == len(named)
+    assert [row for row in range(len(walk.rows)) if row in walk.matches] == named
+    visited = [walk.selection, *(walk.match(1) and walk.selection for _ in named[1:])]
+    assert visited == named
+    walk.set_search("f()")
+    assert not any(row in walk.matches for row in named), "what is inside a closed group does not mark it"
+    assert len(walk.matches) == 300
 
 
 def test_edges_lead_to_neighbours_largest_first(walk: Walk):

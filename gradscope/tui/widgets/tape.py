@@ -95,7 +95,6 @@ class TapeList(VirtualList):
         self._rail_width = 5
         self._rails_ready = 0
         self._rails_timer: Timer | None = None
-        self._marked: frozenset[int] = frozenset()
         self._breaks: frozenset[str] = frozenset()
 
     def show(self, view: View) -> None:
@@ -108,7 +107,7 @@ class TapeList(VirtualList):
         if old is None or old.rows is not view.rows or old.tape is not view.tape:
             self._take(view.rows, view.tape, view)
         self.set_count(len(view.rows))
-        self._marked, self._breaks = frozenset(view.matches), frozenset(view.breaks)
+        self._breaks = frozenset(view.breaks)
         drawn = (view.rows, view.tape, view.against, view.playhead, view.matches, view.breaks, view.edited)
         if drawn != self._drawn:
             self._drawn = drawn
@@ -175,7 +174,7 @@ class TapeList(VirtualList):
         strong = colours.bold if selected or drawing.here else colours.plain
         line.right(drawing.steps, columns.step, colours.text if drawing.here else colours.muted).add(" ")
         line.left(self._rail(view.rows, row, view.playhead), columns.rail, drawing.rail_style).add(" ")
-        self._words(line, drawing, strong, row in self._marked)
+        self._words(line, drawing, strong, row in view.matches)
         if columns.shape:
             line.left(drawing.shape, columns.shape, colours.muted).add(" ")
         self._numbers(line, drawing, strong)
