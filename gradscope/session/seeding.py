@@ -15,6 +15,9 @@ from gradscope.model.tensors import NO_TENSOR, Value
 KEPT = 8
 """edited passes kept besides pass 1"""
 
+SPOKEN = 8
+"""elements of a seed that a sentence can hold"""
+
 _ONEHOT = re.compile(r"\s*onehot\(\s*(\d+)\s*\)\s*")
 
 
@@ -76,6 +79,24 @@ def spelled_out(tape: Tape, texts: Sequence[str]) -> list[str]:
             shape = tape.tensors.shape(tape.seeds[root].tensor)
             spelled[root] = f"torch.tensor([{','.join(map(_number, values))}]).reshape({shape}){text.strip()}"
     return spelled
+
+
+def spoken(tape: Tape) -> str:
+    """The seeds of a pass, for a person: `J = onehot(0): 1, 0`, `v of [8,64]`, `1`."""
+    return "; ".join(_spoken(tape, place) for place in range(len(tape.seeds)))
+
+
+def _spoken(tape: Tape, place: int) -> str:
+    seed = tape.seeds[place]
+    values = cells(tape, place)
+    written = ", ".join(map(_number, values)) if values and len(values) <= SPOKEN else ""
+    shape = "" if written or seed.tensor == NO_TENSOR else f"of {list(tape.tensors.shape(seed.tensor))}"
+    typed = seed.expression.replace(" ", "") == written.replace(" ", "")
+    text = " ".join(part for part in ("" if typed else seed.expression, shape) if part)
+    text = ": ".join(part for part in (text, written) if part)
+    if len(tape.seeds) == 1 or tape.columns.root != UNKNOWN:
+        return text
+    return f"{tape.graph.roots[seed.root].name} = {text}"
 
 
 def keep(passes: Sequence[Tape], new: Tape) -> list[Tape]:

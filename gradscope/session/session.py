@@ -14,7 +14,7 @@ from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
 from gradscope.session import reporting, seeding, slices
 from gradscope.session.asking import Collected, Fetched
-from gradscope.session.browsing import NO_ROW, NOTHING, Browsing
+from gradscope.session.browsing import NOTHING, Browsing
 from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
 
@@ -98,7 +98,7 @@ class Session(Browsing):
         """`S`: seed the tensor of the selected row with ones instead of the root."""
         walk = self._walk
         if walk is None or walk.node is None:
-            self.notice = NO_ROW if walk else NOTHING
+            self.notice = self._no_node
             return
         slot = next((input_nr for input_nr, tensor in walk.tape.arrivals(walk.node) if tensor >= 0), 0)
         self.explore(["ones"], walk.node, slot)
@@ -118,6 +118,13 @@ class Session(Browsing):
         if visit is None or visit.walk is None or visit.stop.call.kind == "none" or visit.stop.reason == "no-graph":
             return False
         return visit.walk.tape.edited and visit.walk.tape.columns.root == UNKNOWN
+
+    @property
+    def seeds_to_choose(self) -> tuple[str, str]:
+        """For that question: the script's own seed, and that of the pass shown."""
+        visit = self._visits[-1]
+        edited = visit.walk.tape if visit.walk is not None else visit.stop.passes[-1]
+        return seeding.spoken(visit.stop.passes[0]), seeding.spoken(edited)
 
     def resume(self, edited: bool = False) -> None:
         """`r`: the script runs on to its next stop or end.
@@ -189,7 +196,7 @@ class Session(Browsing):
         """`b`: a breakpoint at the selected row: on its leaf, its line, or where neither is known on its step."""
         walk = self._walk
         if walk is None or walk.node is None:
-            self.notice = NO_ROW if walk else NOTHING
+            self.notice = self._no_node
             return
         text = break_at(walk.graph, walk.tape, walk.node)
         if text in self._breaks:

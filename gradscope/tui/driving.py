@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.timer import Timer
 
 from gradscope.errors import GradscopeError
 from gradscope.tui import messages as m
-from gradscope.tui.hosting import Failed, Hosting
+from gradscope.tui.hosting import FRAME, Failed, Hosting
 
 if TYPE_CHECKING:
+    from gradscope.model.tape import Tape
     from gradscope.session.session import Session
     from gradscope.session.view import View
 
@@ -25,7 +27,7 @@ BEAT = 0.25
 """seconds a step while the tape plays"""
 
 SEARCHED_AT_ONCE = 100_000
-"""rows; a longer tape is searched when the line is entered, not at each key"""
+"""steps; a longer tape is searched when the line is entered, not at each key"""
 
 WITH_TENSORS = (".gscope", ".safetensors")
 
@@ -133,8 +135,8 @@ class Driving(Hosting):
 
     @on(m.SearchTyped)
     def _search_typed(self, event: m.SearchTyped) -> None:
-        if self.view is not None and self.view.rows is not None and len(self.view.rows) <= SEARCHED_AT_ONCE:
-            self.drive(lambda session: session.set_search(event.text))
+        if self.view is not None and self.view.tape is not None and self.view.tape.steps <= SEARCHED_AT_ONCE:
+            self.drive(lambda session: session.set_search(event.text, typing=True))
 
     # ------------------------------------------------------------ look closer
 
@@ -147,7 +149,11 @@ class Driving(Hosting):
     def action_factors(self) -> None:
         from gradscope.tui.screens.factors import FactorsScreen
 
-        if self.session is not None and not self._reading and (factors := self.session.factors()):
+        if self.session is None or self._reading:
+            return
+        factors = self.session.factors()
+        self.refresh_view()
+        if factors:
             self.push_screen(FactorsScreen(factors))
 
     def action_edit_source(self) -> None:
@@ -178,9 +184,14 @@ class Driving(Hosting):
     @on(m.FetchWanted)
     def _fetch(self, event: m.FetchWanted) -> None:
         session, view = self.session, self.view
-        if session is None or view is None or view.tape is None or self._reading:
+        if session is not None and view is not None and view.tape is not None:
+            self._ask(session, view.tape, event, event.asker or self.screen)
+
+    def _ask(self, session: Session, tape: Tape, event: m.FetchWanted, asker: MessagePump) -> None:
+        """Ask for part of a tensor, later if a thread has the session."""
+        if self._reading:
+            self.set_timer(FRAME, lambda: self._ask(session, tape, event, asker))
             return
-        asker = event.asker or self.screen
 
         def answer(fetched: object) -> None:
             if isinstance(fetched, GradscopeError):
@@ -189,7 +200,7 @@ class Driving(Hosting):
                 shape, values = tuple(getattr(fetched, "shape", ())), list(getattr(fetched, "values", ()))
                 asker.post_message(m.TensorFetched(event.tensor, event.index, shape, values))
 
-        session.fetch(view.tape, event.tensor, list(event.index), answer)
+        session.fetch(tape, event.tensor, list(event.index), answer)
 
     # ------------------------------------------------------------ what panes say
 
@@ -269,7 +280,7 @@ class Driving(Hosting):
                 self.drive(lambda session: act(session, edited))
 
         if self.session is not None and self.session.can_resume_edited:
-            self.push_screen(ResumeScreen(), answered)
+            self.push_screen(ResumeScreen(*self.session.seeds_to_choose), answered)
         else:
             answered(False)
 

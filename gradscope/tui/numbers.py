@@ -64,6 +64,13 @@ def gain(ratio: float) -> str:
     return f"×{ratio:.1e}"
 
 
+def digits(value: float) -> str:
+    """A factor: four digits and its sign, none that say nothing: `0.7788`, `-1`, `1.2e-09`."""
+    if text := special(value):
+        return text
+    return f"{value:.4g}" if 1e-3 <= abs(value) < 9999.5 else f"{value:.1e}"
+
+
 def fixed(value: Value, decimals: int = DECIMALS) -> str:
     """A value in a row of values: four decimals, an exponent only where they would say too little."""
     if isinstance(value, bool | int):

@@ -16,6 +16,7 @@ from gradscope.session.view import State, Stop, View
 from gradscope.tui.messages import BreakAdded, BreakRemoved, ExportWanted, NodeWanted, RootPicked
 from gradscope.tui.screens import breakpoints
 from gradscope.tui.screens.breakpoints import BreaksScreen
+from gradscope.tui.screens.error import ErrorScreen
 from gradscope.tui.screens.export import ExportScreen
 from gradscope.tui.screens.factors import FactorsScreen
 from gradscope.tui.screens.resume import ResumeScreen
@@ -148,6 +149,35 @@ async def test_factors_of_a_path() -> None:
         assert app.screen.query_one(OptionList).highlighted == 2
         await pilot.press("up", "enter")
         assert app.told == [NodeWanted(1)]
+
+
+async def test_factors_of_single_elements_have_signs_and_multiply() -> None:
+    factors = [
+        Factor(3, "ExpBackward0", 1.0, 0.7788008, 0.7788008, 0.7788008),
+        Factor(2, "NegBackward0", 0.7788008, 1.0, 0.7788008, -1.0),
+        Factor(1, "MulBackward0", 0.7788008, 1.0, 0.7788008, 1.0),
+        Factor(0, "x  (leaf)", 0.7788008, math.nan, 0.7788008),
+    ]
+    app = app_of()
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.push_screen(FactorsScreen(factors))
+        await pilot.pause()
+        assert "NegBackward0      0.779        ×-1   ×-0.7788" in app.text()
+        assert "x  (leaf)         0.779              ×-0.7788" in app.text()
+        assert "0.7788 × -1 × 1 = -0.7788" in app.text()
+
+
+async def test_the_traceback_is_hidden_and_shown() -> None:
+    app = app_of()
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.push_screen(ErrorScreen("The script crashed", "boom", details="Traceback (most recent call last):"))
+        await pilot.pause()
+        assert "d hide the traceback" in app.text()
+        assert "Traceback (most" in app.text()
+        await pilot.press("d")
+        await pilot.pause()
+        assert "d show the traceback" in app.text()
+        assert "Traceback (most" not in app.text()
 
 
 async def test_letters_go_into_a_focused_line() -> None:

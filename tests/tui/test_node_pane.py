@@ -57,6 +57,19 @@ async def test_values_of_a_big_tensor_come_when_the_selection_rests() -> None:
         assert len([event for event in app.fetched if event.asker is app.node]) == 1
 
 
+async def test_values_of_another_call_are_never_shown() -> None:
+    """Tensors of every call are numbered anew: what was fetched at one stop says nothing of the next."""
+    app = PaneApp(view_of(*big(), playhead=2, selection=1), counting)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "  2    20.000   21.000   22.000" in "\n".join(app.column(66)))
+        app.answer = None
+        app.show(view_of(*big(), playhead=2, selection=1))
+        await pilot.pause()
+        assert "values arrives" in app.text()
+        assert "20.000" not in app.text()
+        await until(pilot, lambda: len([event for event in app.fetched if event.asker is app.node]) == 2)
+
+
 async def test_values_that_cannot_be_had_are_explained() -> None:
     def refuse(event: object) -> TensorFetched:
         return TensorFetched(event.tensor, event.index, (), [], "not held after the commit")  # type: ignore[attr-defined]

@@ -41,9 +41,9 @@ async def test_a_lone_number_sets_the_picked_cell() -> None:
 async def test_words_and_expressions_are_the_whole_seed() -> None:
     app = PaneApp(view_of(*graphs.two_outputs(), playhead=2, selection=2))
     async with app.run_test(size=(120, 36)) as pilot:
-        app.seed.edit()
-        await pilot.pause()
         for text in ("1,10", "ones", "*-1", "torch.linspace(0, 1, 2)", "n"):
+            app.seed.edit()
+            await pilot.pause()
             app.query_one(Input).value = ""
             await pilot.press(*(key if key.isalnum() else {" ": "space"}.get(key, key) for key in text), "enter")
             assert app.told[-1] == SeedTyped([text])
@@ -100,7 +100,69 @@ async def test_an_applied_seed_clears_the_line_and_shows_edited() -> None:
         await pilot.pause()
         assert app.query_one(Input).value == ""
         assert "4 Seed gradient of J   SEED EDITED, pass 2" in app.text()
-        assert " [0]  1.0   [1] 1.0" in app.text()
+        assert " [0] 1.0   [1] 1.0   s edit" in app.text()
+        assert not app.seed.editing
+
+
+async def test_enter_gives_the_focus_back() -> None:
+    """Keys that follow at once are the main screen's again, while the pass is under way and when it is there."""
+    graph, tape = graphs.two_outputs()
+    app = PaneApp(view_of(graph, tape, 2, 2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.node.focus()
+        await pilot.pause()
+        app.seed.edit()
+        await pilot.pause()
+        await pilot.press(*"1,1", "enter")
+        await pilot.pause()
+        assert app.focused is app.node
+        await pilot.press("n", "q")
+        assert app.query_one(Input).value == "1,1"
+        edited = graphs.two_outputs_drawing().tape(graph, [(1.0, 1.0)], number=2)
+        app.show(view_of(graph, edited, 2, 2, edited=True, against=tape))
+        await pilot.pause()
+        assert app.focused is app.node
+        assert not app.seed.editing
+
+
+async def test_a_refused_seed_takes_the_focus_again() -> None:
+    app = PaneApp(view_of(*graphs.two_outputs(), playhead=2, selection=2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.node.focus()
+        await pilot.pause()
+        app.seed.edit()
+        await pilot.pause()
+        await pilot.press(*"1,2,3", "enter")
+        app.seed.refuse("the seed does not fit J", "it has 3 elements", "")
+        await pilot.pause()
+        await pilot.press("backspace", "backspace", "enter")
+        assert app.told == [SeedTyped(["1,2,3"]), SeedTyped(["1,2"])]
+        assert app.focused is app.node
+
+
+async def test_a_pass_that_comes_while_one_types_leaves_the_line_alone() -> None:
+    graph, tape = graphs.two_outputs()
+    app = PaneApp(view_of(graph, tape, 2, 2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.seed.edit()
+        await pilot.pause()
+        await pilot.press(*"on")
+        edited = graphs.two_outputs_drawing().tape(graph, [(1.0, 0.0)], number=2)
+        app.show(view_of(graph, edited, 2, 2, edited=True, against=tape))
+        await pilot.press(*"es", "enter")
+        assert app.told == [SeedTyped(["ones"])]
+
+
+async def test_enter_on_an_empty_line_leaves_it() -> None:
+    app = PaneApp(view_of(*graphs.two_outputs(), playhead=2, selection=2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.node.focus()
+        await pilot.pause()
+        app.seed.edit()
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert (app.focused, app.seed.editing, app.told) == (app.node, False, [])
 
 
 async def test_escape_gives_the_focus_back() -> None:
@@ -132,6 +194,8 @@ async def test_several_roots_have_a_line_each() -> None:
         assert "4 Seed gradient of a, b" in app.text()
         await pilot.press("tab", "right", "right", "9", "enter")
         assert app.told[-1] == SeedTyped(["", "3,4,9"])
+        app.seed.edit()
+        await pilot.pause()
         await pilot.press("ctrl+u", "down")
         await pilot.press(*"sum", "enter")
         assert app.told[-1] == SeedTyped(["sum", ""])

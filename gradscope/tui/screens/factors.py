@@ -24,7 +24,12 @@ VANISHING, EXPLODING = 0.05, 20.0
 """gains outside these are marked, as in the tape's flags"""
 
 
-EXPLANATION = "gain = ‖sent along the path‖ / ‖arrived‖\nwhere paths part the heaviest contribution is followed"
+MULTIPLIED = 8
+"""factors that are written out in one line"""
+
+EXPLANATION = """\
+gain = ‖sent along the path‖ / ‖arrived‖; where both are one number, their quotient
+where paths part the heaviest contribution is followed"""
 
 
 class FactorsScreen(Dialog[None]):
@@ -43,12 +48,24 @@ class FactorsScreen(Dialog[None]):
         if not self._factors:
             return [Static("The seed's row has no path to the root: select another.", classes="dialog-text")]
         names = max(12, *(len(factor.label) for factor in self._factors))
-        heading = f"{'node'.ljust(names)}  {'‖arrived‖':>9}  {'gain':>9}  {'product':>9}"
+        single = any(factor.factor is not None for factor in self._factors)
+        heading = f"{'node'.ljust(names)}  {'‖arrived‖':>9}  {'factor' if single else 'gain':>9}  {'product':>9}"
         return [
             Static(Content.styled(heading, MUTED), classes="dialog-heading"),
-            OptionList(*(Option(_line(factor, names)) for factor in self._factors)),
+            OptionList(*(Option(line) for line in _lines(self._factors, names))),
+            *self._product(),
             Static(Content.styled(EXPLANATION, MUTED), classes="dialog-text"),
         ]
+
+    def _product(self) -> list[Widget]:
+        """`0.7788 × -1 × 1 = -0.7788`: the last factors of the path that are numbers, and what one element becomes by them."""
+        factors = [factor.factor for factor in self._factors[:-1]]
+        if not factors or None in factors:
+            return []
+        written = [numbers.digits(factor) for factor in factors if factor is not None]
+        left = " × ".join(written if len(written) <= MULTIPLIED else [*written[:2], "…", written[-1]])
+        product = math.prod(factor for factor in factors if factor is not None)
+        return [Static(Content.styled(f"{left} = {numbers.digits(product)}", TEXT), classes="dialog-text")]
 
     def on_mount(self) -> None:
         if self._factors:
@@ -63,11 +80,25 @@ class FactorsScreen(Dialog[None]):
         self.dismiss(None)
 
 
-def _line(factor: Factor, names: int) -> Content:
+def _lines(factors: Sequence[Factor], names: int) -> list[Content]:
+    """One a node. Where one element goes all the way its factors have their signs, elsewhere gains are of norms."""
+    lines, product = [], 1.0
+    for place, factor in enumerate(factors):
+        last = place == len(factors) - 1
+        product = product if last else product * (math.nan if factor.factor is None else factor.factor)
+        gain = "" if math.isnan(factor.gain) else numbers.gain(factor.gain)
+        whole = "" if math.isnan(factor.product) else numbers.gain(factor.product)
+        if factor.factor is not None:
+            gain = f"×{numbers.digits(factor.factor)}"
+        if not math.isnan(product):
+            whole = f"×{numbers.digits(product)}"
+        lines.append(_line(factor, names, gain, whole))
+    return lines
+
+
+def _line(factor: Factor, names: int, gain: str, product: str) -> Content:
     loud = factor.gain < VANISHING or factor.gain > EXPLODING
     flag = "↓" if factor.gain < VANISHING else "↑" if factor.gain > EXPLODING else " "
-    gain = "" if math.isnan(factor.gain) else numbers.gain(factor.gain)
-    product = "" if math.isnan(factor.product) else numbers.gain(factor.product)
     return Content.assemble(
         (factor.label.ljust(names), TEXT),
         (f"  {numbers.norm(factor.arrived) if not math.isnan(factor.arrived) else '?':>9}", TEXT),

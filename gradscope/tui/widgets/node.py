@@ -11,6 +11,8 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.timer import Timer
 
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui.indexing import Index
@@ -61,10 +63,11 @@ class NodePane(Pane):
         super().__init__(id=id, classes=classes)
         self._view: View | None = None
         self._drawn: tuple[object, ...] = ()
-        self._slices: dict[tuple[int, int], Slice | str] = {}
-        """(pass, tensor) -> its corner, or why there is none"""
-        self._wanted: dict[int, int] = {}
+        self._slices: dict[tuple[Tape, int], Slice | str] = {}
+        """(pass, tensor) -> its corner, or why there is none; of the stop that is shown"""
+        self._wanted: dict[int, Tape] = {}
         """tensor asked for -> pass"""
+        self._graph: BackwardGraph | None = None
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -77,6 +80,10 @@ class NodePane(Pane):
         self._view = view
         state = (view.rows, view.selection, view.tape, view.against, view.playhead, view.state, view.stop and view.stop.refusal)
         if state != self._drawn:
+            if self._drawn and (view.tape is None or view.graph is not self._graph):
+                self._slices.clear()
+                self._wanted.clear()
+            self._graph = view.graph
             if state[:2] != self._drawn[:2]:
                 self.query_one(Page).scroll_to(y=0, animate=False)
             self._drawn = state
@@ -103,13 +110,13 @@ class NodePane(Pane):
     @on(TensorFetched)
     def _take(self, event: TensorFetched) -> None:
         event.stop()
-        number = self._wanted.pop(event.tensor, None)
-        if number is None or self._view is None or self._view.tape is None:
+        tape = self._wanted.pop(event.tensor, None)
+        if tape is None:
             return
         if len(self._slices) >= SLICES_KEPT:
             self._slices.pop(next(iter(self._slices)))
-        dtype = "" if number != self._view.tape.number else self._view.tape.tensors.dtype(event.tensor)
-        self._slices[number, event.tensor] = event.error or Slice.of_cells(event.index, event.shape, event.values, dtype)
+        dtype = tape.tensors.dtype(event.tensor)
+        self._slices[tape, event.tensor] = event.error or Slice.of_cells(event.index, event.shape, event.values, dtype)
         self._draw()
 
     def action_turn(self, direction: int) -> None:
@@ -143,24 +150,24 @@ class NodePane(Pane):
         if values is not None:
             part = Slice(tuple((0, extent, 1) for extent in shape), shape, values)
         else:
-            part = self._slices.get((tape.number, tensor))
+            part = self._slices.get((tape, tensor))
         index = part.index if isinstance(part, Slice) else slice_grid.corner(shape)
         lines = [Content(), node_page.values_title(view, slice_grid.spoken(index, shape))]
         if isinstance(part, Slice):
             return lines + slice_grid.write(part, width, height)
         if part is not None:
             return [*lines, node_page.remark(part)]
-        self._ask_soon(tape.number, tensor, index)
+        self._ask_soon(tape, tensor, index)
         return lines
 
-    def _ask_soon(self, number: int, tensor: int, index: Index) -> None:
+    def _ask_soon(self, tape: Tape, tensor: int, index: Index) -> None:
         if self._timer is not None:
             self._timer.stop()
         if tensor in self._wanted:
             return
 
         def ask() -> None:
-            self._wanted[tensor] = number
+            self._wanted[tensor] = tape
             self.app.post_message(FetchWanted(tensor, index, self))
 
         self._timer = self.set_timer(PATIENCE, ask)

@@ -54,10 +54,12 @@ class SeedPane(Pane):
         self._drawn: tuple[object, ...] = ()
         self._root = 0
         self._cell = 0
-        self._slices: dict[tuple[int, int], Slice] = {}
+        self._slices: dict[tuple[Tape, int], Slice] = {}
         self._asked: dict[int, Tape] = {}
         self._before: Widget | None = None
         """what had the focus when the line was opened"""
+        self._submitted = False
+        """what stands in the line is under way"""
         self._opened_for: Stop | None = None
         self._cells = SeedCells()
         self._prompt = Static()
@@ -80,10 +82,11 @@ class SeedPane(Pane):
         self._view = view
         if state == self._drawn:
             return
-        if self.editing and view.tape is not None and view.tape is not self._drawn[0]:
-            self._accepted()
+        accepted = self._submitted and view.tape is not None and view.tape is not self._drawn[0]
+        if self._drawn and view.stop is not self._drawn[1]:
+            self._slices.clear()
         self._drawn = state
-        if self.editing and view.state is not State.STOPPED:
+        if self.editing and (accepted or view.state is not State.STOPPED):
             self.leave()
         self._root = min(self._root, max(0, len(self._roots) - 1))
         self._draw()
@@ -99,24 +102,31 @@ class SeedPane(Pane):
         """Open the line."""
         if self._view is None or self._view.state is not State.STOPPED or not self._roots:
             return
-        if not self.editing:
+        if not self._line.has_focus:
             self._before = self.screen.focused
-            self.add_class("-editing")
+        self.add_class("-editing")
         self._draw()
         self._line.focus()
 
     def leave(self) -> None:
         """Close the line; what was applied stays."""
         self.remove_class("-editing", "-refused")
+        self._submitted = False
         self._line.value = ""
+        self._give_back()
         self._draw()
-        if self._before is not None and self._before is not self._line and self._before.is_attached:
+
+    def _give_back(self) -> None:
+        """The focus goes to what had it before the line."""
+        if self._line.has_focus and self._before is not None and self._before.is_attached:
             self._before.focus()
-        else:
+        elif self._line.has_focus:
             self.focus()
 
     def refuse(self, what: str, why: str = "", hint: str = "") -> None:
-        """Say under the line why a seed was not taken, root and seed side by side."""
+        """Say under the line why a seed was not taken, root and seed side by side; what was typed can be mended."""
+        self._submitted = False
+        self.edit()
         lines = [Content.styled(f"✗ {what}", f"bold {ERROR}")]
         if why:
             lines.append(Content.styled(why, TEXT))
@@ -142,8 +152,11 @@ class SeedPane(Pane):
         event.stop()
         text = event.value.strip()
         if not text:
+            self.leave()
             return
         self.remove_class("-refused")
+        self._submitted = True
+        self._give_back()
         self.post_message(SeedTyped(self._texts(text)))
 
     @on(Input.Changed)
@@ -177,7 +190,7 @@ class SeedPane(Pane):
         tape = self._asked.pop(event.tensor, None)
         if tape is not None and not event.error:
             dtype = tape.tensors.dtype(event.tensor)
-            self._slices = {(tape.number, event.tensor): Slice.of_cells(event.index, event.shape, event.values, dtype)}
+            self._slices = {(tape, event.tensor): Slice.of_cells(event.index, event.shape, event.values, dtype)}
             self._draw()
 
     def on_resize(self) -> None:
@@ -196,10 +209,6 @@ class SeedPane(Pane):
             text = seeding.with_cell(values, self._cell, text)
         texts[self._root] = text
         return texts
-
-    def _accepted(self) -> None:
-        self.remove_class("-refused")
-        self._line.value = ""
 
     def _step(self, cells: int, rows: int, roots: int) -> None:
         """Pick another cell: along the last dimension, by rows, or of another root."""
@@ -296,7 +305,7 @@ class SeedPane(Pane):
         line = Content.assemble(head, (seed.expression or "given by the script", SEED), f"   {norm}   ")
         hint = self._hint(place)
         sheet.lines.append(line + hint if line.cell_length + hint.cell_length <= width else line)
-        part = self._slices.get((tape.number, seed.tensor))
+        part = self._slices.get((tape, seed.tensor))
         if part is not None:
             sheet.lines += slice_grid.write(part, width, GRID_LINES)
         elif seed.tensor not in self._asked and self._view is not None:
