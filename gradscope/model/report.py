@@ -82,9 +82,9 @@ class StopReport(Generic[Finding]):
     findings: tuple[Finding, ...] = ()
     """Worst first."""
     committed: Commit | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     """file -> its text, for the files that the graph's origins and the call speak of"""
-    tensors: Mapping[tuple[int, int], TensorData] = field(default_factory=dict)
+    tensors: Mapping[tuple[int, int], TensorData] = field(default_factory=dict, repr=False)
     """(number of the tape, number of the tensor in it) -> the tensor itself, where it was fetched"""
 
 

@@ -117,7 +117,8 @@ def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
         yield from _call(stop)
     if not report.stops:
         yield "  the script made no backward call that could be recorded"
-        yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
+        if not end.message:
+            yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
     yield from _findings(report.findings)
     if end.message:
         yield f"  the script ended: {end.message}"
