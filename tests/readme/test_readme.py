@@ -36,7 +36,7 @@ def test_every_ending_has_a_line() -> None:
 
 def test_options_that_are_named_exist() -> None:
     ours = set(re.findall(r"--[a-z][a-z-]+", HELP))
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) <= {*ours, "--epochs"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) <= {*ours, "--epochs", "--index-url"}
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)\)", README))
