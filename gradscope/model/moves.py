@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.modules import Outline
 from gradscope.model.tape import Tape
-
-
-class Located(Protocol):
-    """What `next_finding` needs of a finding."""
-
-    @property
-    def node(self) -> int: ...
 
 
 def next_line(graph: BackwardGraph, tape: Tape, step: int, backward: bool = False) -> int:
@@ -51,12 +43,6 @@ def end_of_module(graph: BackwardGraph, tape: Tape, step: int, backward: bool = 
         return tape.steps
     last = outline.module_run(step)[2] if step else 0
     return last if last > step else outline.module_run(step + 1)[2]
-
-
-def next_finding(graph: BackwardGraph, tape: Tape, step: int, findings: Iterable[Located], backward: bool = False) -> int | None:
-    """To the step of the next finding whose node runs in this pass; None when there is none."""
-    steps = sorted({tape.step_of(finding.node) for finding in findings if 0 <= finding.node < len(graph)} - {0})
-    return _neighbour(steps, step, backward)
 
 
 def next_break(tape: Tape, step: int, stops: Sequence[int], backward: bool = False) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from gradscope.findings.finding import Finding
 from gradscope.model import conditions
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.session.run import Run
 from gradscope.session.stepping import Choice, Factor, Landmark, Walk
@@ -43,13 +42,14 @@ class Browsing(Run):
         self._go(lambda walk: walk.run(direction, self._break_steps(walk)))
 
     def finding(self, direction: int) -> None:
-        """`a` `A`: to the step of the next finding."""
-        self._go(lambda walk: walk.finding(direction, self.findings))
+        """`a` `A`: to the next finding or the one before, round the ends; `view.finding` tells which."""
+        self.notice = self._tour.go(self._walk, self.findings, direction)
+        self.playing = False
 
     def to_finding(self, index: int) -> None:
         """Enter on a finding (by its place in `view.findings`)."""
-        node = self.findings[index].node
-        self._go(lambda walk: walk.to_node(node) if node != UNKNOWN else "this finding has no node in the graph")
+        self.notice = self._tour.stand(self._walk, self.findings[index])
+        self.playing = False
 
     def to_node(self, node: int) -> None:
         """Playhead just after a node has run."""

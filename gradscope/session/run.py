@@ -21,6 +21,7 @@ from gradscope.session import reporting, seeding
 from gradscope.session.asking import Asking
 from gradscope.session.sources import Sources
 from gradscope.session.stepping import Landmark, Walk
+from gradscope.session.tour import Tour
 from gradscope.session.view import Busy, Exit, State, Stop, View
 
 STOPS_KEPT = 64
@@ -89,6 +90,7 @@ class Run:
         self._resolved: tuple[object, object, tuple[int, ...]] = (None, None, ())
         self._sorted: tuple[object, object, tuple[Finding, ...]] = (None, None, ())
         self._asking = Asking(lambda request: self.send(request))
+        self._tour = Tour()
         self._sources = Sources(self._ask_source)
         self._sources.want([script])
 
@@ -299,6 +301,7 @@ class Run:
             stops=len(self._visits),
             graph=visit.stop.graph if visit else None,
             findings=self.findings,
+            finding=self.findings.index(self._tour.at) if self._tour.at in self.findings else -1,
             sources=self._sources.lines,
             breaks=tuple(self._breaks),
             playing=self.playing,

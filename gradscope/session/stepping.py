@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradscope.findings.finding import Finding
 from gradscope.model import moves
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.modules import REPEATED, Outline
@@ -130,13 +129,6 @@ class Walk:
         place = bisect_left(stops, target)
         met = place < len(stops) and stops[place] == target
         return self.to_node(self.tape.node_at(target)) if met else self._stand(target)
-
-    def finding(self, direction: int, findings: Sequence[Finding]) -> str:
-        """To the step of the next finding that has a node in this pass."""
-        target = moves.next_finding(self.graph, self.tape, self.playhead, findings, backward=direction < 0)
-        if target is None or target == self.playhead:
-            return "no further finding" if direction > 0 else "no earlier finding"
-        return self.to_node(self.tape.node_at(target))
 
     def to_step(self, step: int) -> str:
         if not 0 <= step <= self.tape.steps:

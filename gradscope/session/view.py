@@ -92,6 +92,8 @@ class View:
     selection: int = 0
     """a row of `rows`"""
     findings: tuple[Finding, ...] = ()
+    finding: int = -1
+    """the one that `a` or Enter led to last, in `findings`"""
     sources: dict[str, list[str]] = field(default_factory=dict)
     """file -> its lines, as far as they have been read"""
     watches: tuple[int, ...] = ()

@@ -171,7 +171,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
         """To the next finding, with what it says in sight; also where it has no node to go to."""
         self.drive(lambda session: session.finding(direction))
         if self.view is not None and self.view.findings:
-            self.lower.open_tab("findings")
+            self.lower.open_finding(self.view.finding)
             self._put_below(5)
 
     def action_output(self) -> None:

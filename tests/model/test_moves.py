@@ -1,13 +1,6 @@
-from dataclasses import dataclass
-
 import graphs
 
 from gradscope.model import moves
-
-
-@dataclass
-class Somewhere:
-    node: int
 
 
 def test_source_lines_forwards_and_back():
@@ -33,13 +26,6 @@ def test_modules():
     assert moves.end_of_module(graph, tape, tape.steps) == tape.steps
     assert [moves.end_of_module(graph, tape, step, backward=True) for step in (0, 3, 8, 7, 54)] == [0, 0, 3, 3, 51]
     assert moves.end_of_module(graph, tape, 12, backward=True) == 11
-
-
-def test_findings():
-    graph, tape = graphs.two_outputs()
-    found = [Somewhere(0), Somewhere(2), Somewhere(-1)]  # steps 3 and 1, and none
-    assert [moves.next_finding(graph, tape, step, found) for step in range(5)] == [1, 3, 3, None, None]
-    assert [moves.next_finding(graph, tape, step, found, backward=True) for step in range(5)] == [None, None, 1, 1, 3]
 
 
 def test_breaks():

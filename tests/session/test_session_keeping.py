@@ -84,8 +84,12 @@ def test_findings_come_from_everywhere_worst_first():
     assert play.session.view().findings is view.findings
     play.session.finding(1)
     assert play.session.view().playhead == play.shown.step_of(node)
+    assert (play.session.view().finding, play.session.notice) == (1, "finding 1 of 3")
+    for place in (0, 2):
+        play.session.finding(1)
+        assert (play.session.view().finding, play.session.notice) == (place, "this finding has no node in the graph")
     play.session.finding(1)
-    assert play.session.notice == "no further finding"
+    assert (play.session.view().finding, play.session.notice) == (1, "the last finding: back at the first")
     play.session.to_step(0)
     play.session.to_finding(1)
     assert play.session.view().playhead == play.shown.step_of(node)

@@ -9,7 +9,6 @@ from graphs import Drawing, chain, random_drawing, two_outputs, two_outputs_draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradscope.findings.finding import Finding
 from gradscope.session.stepping import AT_END, AT_START, Landmark, Walk
 
 
@@ -81,12 +80,6 @@ def test_to_the_end_and_back(walk: Walk):
     assert (walk.run(-1, [2]), walk.playhead) == ("", 0)
     assert walk.run(-1, [2]) == AT_START
     assert (walk.run(1, [2, 3]), walk.playhead) == ("", 2)
-
-
-def test_findings(walk: Walk):
-    findings = [Finding("zero-gradient", "warning", "", node=walk.tape.node_at(step)) for step in (3, 1)]
-    assert [(walk.finding(1, findings), walk.playhead) for _ in range(3)] == [("", 1), ("", 3), ("no further finding", 3)]
-    assert [(walk.finding(-1, findings), walk.playhead) for _ in range(2)] == [("", 1), ("no earlier finding", 1)]
 
 
 def test_to_a_step_by_number(walk: Walk):

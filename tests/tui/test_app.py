@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from reports import two_outputs_report
 from views import crashed_view, gpt_view, two_outputs_view, waiting_view
 
+from gradscope.findings.finding import Finding
 from gradscope.session.session import Session
 from gradscope.session.view import State
 from gradscope.tui.screens.choices import Choice, ChoicesScreen
@@ -252,6 +255,18 @@ async def test_the_next_finding_comes_with_its_text(walked, sight, session) -> N
         await pilot.pause()
         assert session.view().playhead == 2
         assert "log(0) makes the gradient" in "\n".join(sight(pilot).pane("lower"))
+
+
+async def test_a_finding_without_a_node_is_picked_too(walked, sight) -> None:
+    report = two_outputs_report((1.0, 10.0))
+    cut = Finding("cut", "warning", "the graph was cut", hint="do not detach")
+    session = Session.from_snapshot(replace(report, findings=(cut,)))
+    async with walked(session) as pilot:
+        for text in ("log(0) makes the gradient", "try: do not detach", "log(0) makes the gradient"):
+            await pilot.press("a")
+            await pilot.pause()
+            assert text in "\n".join(sight(pilot).pane("lower")[3:])
+        assert " the last finding: back at the first ·" in sight(pilot).lines[-1]
 
 
 async def test_the_footer_tells_the_keys_of_a_line_that_is_typed(shown, sight) -> None:

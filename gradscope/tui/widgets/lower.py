@@ -76,6 +76,11 @@ class LowerPane(Pane):
             self._chosen = True
             self._turn(name)
 
+    def open_finding(self, index: int) -> None:
+        """Open the findings, with one of them picked."""
+        self.open_tab("findings")
+        self._findings.list.pick(index)
+
     def _turn(self, name: str) -> None:
         self._open = name
         for other, part in zip(TABS, self._parts, strict=True):
