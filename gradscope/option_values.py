@@ -28,10 +28,11 @@ def stop_at(text: str) -> str:
 
 def condition(text: str) -> str:
     """A condition of a breakpoint."""
+    from gradscope.findings.kinds import KINDS
     from gradscope.model.conditions import parse
 
     try:
-        parse(text)
+        parse(text, KINDS)
     except ValueError as error:
         what, _, why = str(error).partition("\n")
         raise UsageError(f"--break: {what}", why) from error

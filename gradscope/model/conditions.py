@@ -75,11 +75,15 @@ class Condition:
         return list(filter(self.prepare(graph, tape, findings), range(1, tape.steps + 1)))
 
 
-def parse(text: str) -> Condition:
+def parse(text: str, findings: Collection[str] = ()) -> Condition:
     """Read one condition.
 
+    Args:
+        text: as typed.
+        findings: the kinds of findings that there are; empty where it does not matter.
+
     Raises:
-        ValueError: it is none; the message says what is wrong and which kinds there are.
+        ValueError: it is none; the message says what is wrong and, in its second line, which kinds there are.
     """
     text = text.strip()
     compared = re.fullmatch(r"(norm|gain)\s*([<>])\s*(\S+)", text)
@@ -91,6 +95,9 @@ def parse(text: str) -> Condition:
     if colon and word in _NAMED:
         if not rest.strip():
             raise _wrong(text, f"nothing stands after {word}:")
+        if word == "finding" and findings and rest.strip() not in findings:
+            kinds = ", ".join(sorted(findings))
+            raise ValueError(f"cannot read the condition {text!r}: no finding is called so\nkinds of findings are {kinds}")
         return Condition(text, _NAMED[word](text, rest.strip()))
     file, colon, line = text.rpartition(":")
     if colon and file and line.isdigit():

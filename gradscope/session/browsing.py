@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 
-from gradscope.findings.finding import Finding
-from gradscope.model import conditions
-from gradscope.model.tape import Tape
+from gradscope.session.breaks import holds
 from gradscope.session.run import Run
 from gradscope.session.stepping import Choice, Factor, Landmark, Walk
 
@@ -18,10 +15,6 @@ FOLDED = "this row stands for several nodes: l opens it, then select one"
 
 class Browsing(Run):
     """A run, and the person who walks through it. Each action sets `notice` to what there is to say about it."""
-
-    _met: list[int]
-    _met_for: tuple[Tape | None, list[str], tuple[Finding, ...]] = (None, [], ())
-    """what `_met` was computed for"""
 
     # ------------------------------------------------------------ steps: playhead and selection together
 
@@ -39,7 +32,9 @@ class Browsing(Run):
 
     def run_to_break_or_end(self, direction: int) -> None:
         """`c` `C`: to the next breakpoint, or the end; backwards likewise."""
-        self._go(lambda walk: walk.run(direction, self._break_steps(walk)))
+        self._go(lambda walk: walk.run(direction, self._met(walk).steps))
+        if self._walk is not None and not self.notice:
+            self.notice = self._met(self._walk).at(self._walk.playhead)
 
     def finding(self, direction: int) -> None:
         """`a` `A`: to the next finding or the one before, round the ends; `view.finding` tells which."""
@@ -78,9 +73,9 @@ class Browsing(Run):
             return
         before = walk.playhead
         walk.step(1)
-        breaks = self._break_steps(walk)
-        met = bisect_right(breaks, walk.playhead) > bisect_right(breaks, before)
-        self.playing = walk.playhead < walk.tape.steps and not met
+        met = self._met(walk)
+        self.playing = walk.playhead < walk.tape.steps and not holds(met.steps, before + 1, walk.playhead)
+        self.notice = met.at(walk.playhead)
 
     # ------------------------------------------------------------ selection only
 
@@ -194,14 +189,3 @@ class Browsing(Run):
 
     def _show_stop(self, at: int) -> None:
         self._at, self.playing, self.notice = at, False, ""
-
-    def _break_steps(self, walk: Walk) -> list[int]:
-        """The steps of the pass shown that meet a breakpoint, ascending; kept until a breakpoint or a finding is added."""
-        tape, texts, findings = self._met_for
-        if tape is not walk.tape or texts != self._breaks or findings is not self.findings:
-            self._met_for = (walk.tape, list(self._breaks), self.findings)
-            steps: set[int] = set()
-            for text in self._breaks:
-                steps.update(conditions.parse(text).steps(walk.graph, walk.tape, self.findings))
-            self._met = sorted(steps)
-        return self._met

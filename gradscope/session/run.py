@@ -19,6 +19,7 @@ from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
 from gradscope.session import reporting, seeding
 from gradscope.session.asking import Asking
+from gradscope.session.breaks import Breaks, Met
 from gradscope.session.sources import Sources
 from gradscope.session.stepping import Landmark, Walk
 from gradscope.session.tour import Tour
@@ -81,6 +82,7 @@ class Run:
         self._calls = 0
         self._where = ("", 0)
         self._breaks = list(self.configure.breaks)
+        self._marks = Breaks()
         self._watches: tuple[Landmark, ...] = ()
         self._outside: list[Finding] = []
         self._busy: Busy | None = None
@@ -207,6 +209,9 @@ class Run:
         else:
             self._show_tape(visit, tape)
         stop.findings = merged([*stop.findings, *found], call=stop.call.number)
+        if first and visit.walk is not None and stop.reason == "breakpoint":
+            met = self._met(visit.walk)
+            self.notice = f"{met.at(met.steps[0])}: c goes there" if met.steps else f"{stop.detail} was met"
 
     def _begin_walk(self, visit: Visit, tape: Tape) -> None:
         """Stand at the start, or where the person stood in the stop before."""
@@ -320,6 +325,7 @@ class Run:
             playhead=walk.playhead,
             selection=walk.selection,
             watches=self._watched(walk.graph),
+            met=self._met(walk).steps,
             search=walk.search,
             matches=walk.matches,
             edited=walk.tape.edited,
@@ -331,6 +337,10 @@ class Run:
         return RunReport(self.script, self.arguments, self._python, self._torch, tuple(stops), tuple(self._outside))
 
     # ------------------------------------------------------------ inside
+
+    def _met(self, walk: Walk) -> Met:
+        """Where breakpoints are met in the pass shown."""
+        return self._marks.met(walk.tape, self._breaks, self.findings)
 
     def _watched(self, graph: BackwardGraph) -> tuple[int, ...]:
         """The nodes of this graph that are pinned."""

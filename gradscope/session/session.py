@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from gradscope.errors import GradscopeError, UsageError
+from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
-from gradscope.model import conditions
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.report import Report
@@ -14,6 +13,7 @@ from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
 from gradscope.session import reporting, seeding, slices
 from gradscope.session.asking import Collected, Fetched
+from gradscope.session.breaks import condition
 from gradscope.session.browsing import NOTHING, Browsing
 from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
@@ -179,14 +179,11 @@ class Session(Browsing):
         Raises:
             UsageError: it is none.
         """
-        try:
-            condition = conditions.parse(text)
-        except ValueError as error:
-            raise UsageError(f"{text}: not a condition", str(error)) from error
-        if condition.text in self._breaks:
-            self.notice = f"{condition.text} is set already"
+        text = condition(text)
+        if text in self._breaks:
+            self.notice = f"{text} is set already"
         else:
-            self._set_breaks([*self._breaks, condition.text])
+            self._set_breaks([*self._breaks, text])
 
     def remove_break(self, text: str) -> None:
         """Take a condition away, by its text in `view.breaks`."""

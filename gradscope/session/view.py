@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -100,6 +101,8 @@ class View:
     """pinned nodes"""
     breaks: tuple[str, ...] = ()
     """conditions, in the order they were set"""
+    met: Sequence[int] = ()
+    """the steps of the pass at which one of them is met, ascending"""
     search: str = ""
     matches: Matches | tuple[int, ...] = ()
     """which rows match the search"""

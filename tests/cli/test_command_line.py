@@ -129,6 +129,9 @@ def test_what_is_refused(words: str, what: str, tmp_path: Path) -> None:
 
 
 def test_a_broken_condition() -> None:
+    error = refused("--break", "finding:bogus", "train.py")
+    assert error.what == "--break: cannot read the condition 'finding:bogus': no finding is called so"
+    assert "missing-gradient" in error.why
     error = refused("--break", "norm>big", "train.py")
     assert error.what.startswith("--break: cannot read the condition 'norm>big'")
     assert "op:NAME" in error.why

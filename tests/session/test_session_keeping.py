@@ -72,6 +72,42 @@ def test_playing_stops_at_breakpoints_and_at_the_end(play: Play):
     assert not play.session.view().playing
 
 
+def test_every_kind_of_breakpoint_is_met_somewhere_and_c_says_which(play: Play):
+    for text in ("op:Sin", "leaf:x", "norm>15", "shape:[9]"):
+        play.session.add_break(text)
+    assert list(play.session.view().met) == [2, 4]
+    said = []
+    for _ in range(3):
+        play.session.run_to_break_or_end(1)
+        said.append((play.session.view().playhead, play.session.notice))
+    assert said == [
+        (2, "op:Sin met at step 2"),
+        (4, "leaf:x, norm>15 met at step 4"),
+        (4, "at the end: r resumes your script"),
+    ]
+    play.session.run_to_break_or_end(-1)
+    assert (play.session.view().playhead, play.session.notice) == (2, "op:Sin met at step 2")
+    play.session.run_to_break_or_end(-1)
+    assert (play.session.view().playhead, play.session.notice) == (0, "")
+    play.session.remove_break("op:Sin")
+    assert list(play.session.view().met) == [4]
+
+
+def test_a_breakpoint_on_a_finding_must_name_a_kind_that_exists(play: Play):
+    with pytest.raises(UsageError) as refused:
+        play.session.add_break("finding:bogus")
+    assert refused.value.what == "cannot read the condition 'finding:bogus': no finding is called so"
+    assert "not-exact" in refused.value.why
+    play.session.add_break("finding:not-exact")
+    assert play.session.view().breaks == ("finding:not-exact",)
+
+
+def test_a_stop_at_a_condition_says_which_and_where():
+    play = Play(m.Configure(breaks=["op:Mul*"]))
+    play.stop(reason="breakpoint")
+    assert play.session.notice == "op:Mul* met at step 3: c goes there"
+
+
 def test_findings_come_from_everywhere_worst_first():
     play = Play()
     node = 1

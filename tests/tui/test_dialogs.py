@@ -51,6 +51,23 @@ def test_every_example_of_a_condition_is_one(text: str) -> None:
     assert breakpoints.wrong(text) == ""
 
 
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_what_is_wrong_with_a_condition_is_read_to_its_end(size: tuple[int, int]) -> None:
+    app = app_of()
+    async with app.run_test(size=size) as pilot:
+        app.push_screen(BreaksScreen(app.view))
+        await pilot.pause()
+        for text, last in (("norm>x", "shape:[2,3]"), ("finding:bogus", "zero-gradient")):
+            app.screen.query_one(Input).value = text
+            await pilot.press("enter")
+            await pilot.pause()
+            error = app.screen.query_one("#breaks-error")
+            assert last in str(error.render())
+            assert error.region.bottom <= size[1]
+            assert error.region.right <= size[0]
+            assert last in app.text()
+
+
 async def test_export_asks_before_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("run.json").write_text("old")

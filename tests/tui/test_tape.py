@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from graphs import chain, two_outputs
@@ -92,12 +93,21 @@ async def test_hint_goes_after_ten_moves(shown, sight) -> None:
 
 
 async def test_search_and_breakpoints_are_marked_without_colour(shown, sight) -> None:
-    view = two_outputs_view(step=0, selection=0, breaks=("two_outputs.py:10", "step:1"), matches=(2,), search="sin")
+    view = two_outputs_view(step=0, selection=0, breaks=("op:Mul*", "step:1"), met=(1, 3), matches=(2,), search="sin")
     async with shown(view) as pilot:
         rows = sight(pilot).pane("tape")
         strip = pilot.app.query_one(TapeList).render_line(3)
     assert [row[2] for row in rows[3:7]] == ["◆", " ", "◆", " "]
     assert any(segment.style and segment.style.underline for segment in strip if "Sin" in segment.text)
+
+
+async def test_a_closed_group_is_marked_where_something_in_it_stops(shown, sight) -> None:
+    view = gpt_view(rows=0)
+    assert view.rows is not None
+    closed = next(row for row in range(1, len(view.rows)) if view.rows.folded(row))
+    async with shown(replace(view, selection=0, met=(view.rows.last(closed),))) as pilot:
+        rows = sight(pilot).pane("tape")[2:]
+    assert [place for place, row in enumerate(rows) if row[2:3] == "◆"] == [closed]
 
 
 async def test_clicks_select_open_and_fold(shown, sight) -> None:

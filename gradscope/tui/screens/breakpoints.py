@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from gradscope.errors import UsageError
 from gradscope.tui.colours import ERROR, MUTED, TEXT
 from gradscope.tui.messages import BreakAdded, BreakRemoved
 from gradscope.tui.screens.dialog import Dialog
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from gradscope.session.view import View
 
 EXAMPLES = (
-    ("nan   inf   zero", "what arrives has a NaN, an infinity, nothing but zeros"),
+    ("nan   inf   zero", "what arrives or is sent has a NaN, an infinity, only zeros"),
+    ("undefined", "nothing arrives, or nothing is sent where there is an edge"),
     ("op:Softmax", "the backward of an operation"),
     ("leaf:fc1.weight", "something is delivered to a leaf"),
     ("module:h.5.attn", "a step of a module"),
     ("train.py:41", "a step that this line of yours made"),
     ("norm>1e3   norm<1e-6", "by the norm of what arrives"),
+    ("gain>100   gain<0.01", "by the norm of what is sent, over that of what arrives"),
+    ("shape:[64,10]", "by the shape of what arrives; [] for a scalar"),
     ("finding:vanishing", "a step that a finding speaks of"),
     ("step:12", "a step by its number"),
 )
@@ -37,7 +41,7 @@ class BreaksScreen(Dialog[None]):
     KEYS = "Enter add · ↑ ↓ list · Delete remove · Esc close"
 
     DEFAULT_CSS = """
-    BreaksScreen #breaks-error { width: auto; height: auto; display: none; }
+    BreaksScreen #breaks-error { width: 78; max-width: 100%; height: auto; display: none; }
     BreaksScreen.-wrong #breaks-error { display: block; }
     BreaksScreen #breaks-line { width: 60; margin-top: 1; }
     BreaksScreen #breaks-examples { width: auto; margin-top: 1; }
@@ -119,10 +123,10 @@ class BreaksScreen(Dialog[None]):
 
 def wrong(text: str) -> str:
     """What is wrong with a condition; empty for one that can be set."""
-    from gradscope.model import conditions
+    from gradscope.session.breaks import condition
 
     try:
-        conditions.parse(text)
-    except ValueError as error:
-        return str(error)
+        condition(text)
+    except UsageError as error:
+        return f"{error.what}\n{error.why}"
     return ""

@@ -95,7 +95,6 @@ class TapeList(VirtualList):
         self._rail_width = 5
         self._rails_ready = 0
         self._rails_timer: Timer | None = None
-        self._breaks: frozenset[str] = frozenset()
 
     def show(self, view: View) -> None:
         old, self._view = self._view, view
@@ -107,8 +106,7 @@ class TapeList(VirtualList):
         if old is None or old.rows is not view.rows or old.tape is not view.tape:
             self._take(view.rows, view.tape, view)
         self.set_count(len(view.rows))
-        self._breaks = frozenset(view.breaks)
-        drawn = (view.rows, view.tape, view.against, view.playhead, view.matches, view.breaks, view.edited)
+        drawn = (view.rows, view.tape, view.against, view.playhead, view.matches, view.met, view.edited)
         if drawn != self._drawn:
             self._drawn = drawn
             self.redraw()
@@ -187,7 +185,7 @@ class TapeList(VirtualList):
         if selected and not drawing.here:
             line.add(CURSOR, colours.strong)
         else:
-            line.add("◆" if drawing.breaks & self._breaks else " ", colours.warning)
+            line.add("◆" if drawing.stops else " ", colours.warning)
 
     def _words(self, line: Line, drawing: TapeRow, strong: Style, marked: bool) -> None:
         columns = self._columns

@@ -11,6 +11,7 @@ from gradscope.model import playhead, rows
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
+from gradscope.session.breaks import holds
 from gradscope.tui import colours, numbers
 from gradscope.tui.glyphs import FOLDED, UNFOLDED
 
@@ -126,13 +127,9 @@ class TapeRow:
         return "".join(dict.fromkeys("".join(letters)))
 
     @property
-    def breaks(self) -> frozenset[str]:
-        """The breakpoints that would be this row's."""
-        origin = self._tape.graph.origin(self._node) if self._node >= 0 else None
-        here = {f"step:{self._last}"}
-        if origin is not None:
-            here |= {f"{origin.file}:{origin.line}", f"{origin.file.rpartition('/')[2]}:{origin.line}"}
-        return frozenset(here)
+    def stops(self) -> bool:
+        """Whether `c` stops in this row."""
+        return self._rows.folded(self._row) is not False and holds(self._view.met, self._first, self._last)
 
     @property
     def style(self) -> Style:
