@@ -6,10 +6,12 @@ Every way in gives a tensor of the root's shape, dtype and device, or an error t
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import operator
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +20,7 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import frame_locals
+from gradscope.debuggee.saved_state import Generators
 from gradscope.errors import UsageError
 
 _ONEHOT = re.compile(r"one_?hot\s*\(\s*([-\d\s,]*)\)")
@@ -78,6 +81,9 @@ def _parse(text: str, root: Root, present: torch.Tensor | None, frame: FrameType
     word = _WORDS.get(text.removesuffix("()").strip())
     if word is not None:
         return word(root)
+    randn = _RANDN.fullmatch(numbered(text))
+    if randn is not None:
+        return _randn(int(randn[1]), root)
     onehot = _ONEHOT.fullmatch(text)
     if onehot is not None:
         return _one_hot(onehot[1], root)
@@ -94,10 +100,20 @@ def _parse(text: str, root: Root, present: torch.Tensor | None, frame: FrameType
     return _fitted(_value(text, frame), root, text)
 
 
-def _randn(root: Root) -> torch.Tensor:
+_RANDN = re.compile(r"randn\s*(?:\(\s*(\d*)\s*\))?")
+_samples = itertools.count(1)
+
+
+def numbered(text: str) -> str:
+    """`randn` as the next of its samples, `randn(3)`, which gives the same numbers whenever it is asked for; else the text."""
+    found = _RANDN.fullmatch(text.strip())
+    return f"randn({next(_samples)})" if found is not None and not found[1] else text
+
+
+def _randn(sample: int, root: Root) -> torch.Tensor:
     """From a generator of our own: the script's stays where it is."""
     generator = torch.Generator()
-    generator.manual_seed(0x6AD)
+    generator.manual_seed(0x6AD + sample)
     made = torch.randn(root.shape, generator=generator, dtype=root.dtype if root.dtype.is_complex else torch.float64)
     return made.to(root.device, root.dtype)
 
@@ -107,7 +123,6 @@ _WORDS: dict[str, Callable[[Root], torch.Tensor]] = {
     "zeros": lambda root: root.full(0),
     "sum": lambda root: root.full(1),
     "mean": lambda root: root.full(1 / max(1, root.numel)),
-    "randn": _randn,
 }
 """`sum` and `mean` are the seeds that make J.backward(seed) the same as J.sum().backward() and J.mean().backward()."""
 
@@ -164,6 +179,7 @@ def _value(text: str, frame: FrameType | None) -> Any:
 
 def _namespace(frame: FrameType | None) -> dict[str, Any]:
     names: dict[str, Any] = {"torch": torch, "nan": float("nan"), "inf": float("inf")}
+    names |= {"exit": sys.exit, "quit": sys.exit}  # those of the interpreter close the script's stdin
     if frame is not None:
         names.update(frame.f_globals)
         names.update(frame_locals.variables(frame))
@@ -174,16 +190,20 @@ def _computed(compute: Callable[[], Any], text: str) -> Any:
     with _random_undisturbed():
         try:
             return compute()
-        except Exception as error:
-            raise SeedError(f"{text!r} cannot be computed", f"{type(error).__name__}: {error}", _WAYS) from None
+        except KeyboardInterrupt:
+            raise  # the person gives up waiting for it
+        except BaseException as error:  # exit() too: it must not end the script
+            why = ": ".join(part for part in (type(error).__name__, str(error)) if part)
+            raise SeedError(f"{text!r} cannot be computed", why, _WAYS) from None
 
 
 @contextmanager
 def _random_undisturbed() -> Iterator[None]:
-    cuda: Any = torch.cuda
-    devices = list(range(cuda.device_count())) if cuda.is_initialized() else []
-    with torch.random.fork_rng(devices):
+    generators = Generators(python=True)
+    try:
         yield
+    finally:
+        generators.restore()
 
 
 def _read(path: str) -> Any:

@@ -17,7 +17,7 @@ from gradscope.debuggee.explore import GivenSeed
 from gradscope.debuggee.graph_columns import graph_columns
 from gradscope.debuggee.names import LeafName, Names
 from gradscope.debuggee.origins import Origins
-from gradscope.debuggee.seeds import Root, parse_seed
+from gradscope.debuggee.seeds import Root, numbered, parse_seed
 from gradscope.errors import UsageError
 from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf
 from gradscope.protocol.messages import Call
@@ -65,6 +65,7 @@ class Subject:
             SeedError: it is none for this root.
         """
         present = None if shown is None else shown.tensor
+        text = numbered(text)
         return GivenSeed(parse_seed(text, root, present, self.frame), text)
 
     def release(self) -> None:

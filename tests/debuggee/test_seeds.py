@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from gradscope.debuggee.seeds import Root, SeedError, parse_seed
+from gradscope.debuggee.seeds import Root, SeedError, numbered, parse_seed
 
 J = torch.zeros(2)
 GRID = torch.zeros(2, 3)
@@ -64,10 +65,54 @@ def test_names_of_the_script() -> None:
 
 
 def test_random_seeds_leave_the_generators_alone() -> None:
-    state = torch.get_rng_state()
-    assert parse_seed("randn", J).tolist() == parse_seed("randn", J).tolist()
+    state, python = torch.get_rng_state(), random.getstate()
+    parse_seed("randn", J)
     parse_seed("torch.randn(2)", J)
+    parse_seed("random.random()", J, frame=sys._getframe())
     assert torch.equal(torch.get_rng_state(), state)
+    assert random.getstate() == python
+
+
+def test_randn_is_another_sample_each_time_and_its_number_gives_it_again() -> None:
+    first, second = numbered("randn"), numbered(" randn() ")
+    assert first.startswith("randn(")
+    assert first != second
+    assert parse_seed(first, J).tolist() != parse_seed(second, J).tolist()
+    assert parse_seed(first, J).tolist() == parse_seed(first, J).tolist()
+    assert parse_seed("randn", GRID).tolist() != parse_seed("randn", GRID).tolist()
+    assert [numbered(text) for text in (first, "torch.randn(2)", "1,10")] == [first, "torch.randn(2)", "1,10"]
+    many = parse_seed("randn", torch.zeros(10_000))
+    assert abs(many.mean().item()) < 0.05
+    assert abs(many.std().item() - 1) < 0.05
+
+
+@pytest.mark.parametrize("text", ["exit()", "quit(3)", "sys.exit('bye')", "Stop()", "*exit()"])
+def test_an_expression_cannot_end_the_script(text: str) -> None:
+    class Raising(BaseException):
+        pass
+
+    def Stop() -> None:
+        raise Raising("no more")
+
+    with pytest.raises(SeedError) as caught:
+        parse_seed(text, J, None, sys._getframe())
+    assert caught.value.what == f"{text.removeprefix('*')!r} cannot be computed"
+    assert caught.value.why == {
+        "exit()": "SystemExit",
+        "*exit()": "SystemExit",
+        "quit(3)": "SystemExit: 3",
+        "sys.exit('bye')": "SystemExit: bye",
+        "Stop()": "Raising: no more",
+    }[text]
+    assert not sys.stdin.closed
+
+
+def test_the_person_can_give_up_an_expression() -> None:
+    def long() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parse_seed("long()", J, None, sys._getframe())
 
 
 def test_files(tmp_path: Path) -> None:
