@@ -8,8 +8,13 @@ import pytest
 from graphs import Drawing, chain, random_drawing, two_outputs, two_outputs_drawing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from playing import call as called
 
+from gradscope.session.browsing import FOLDED, NO_ROW
+from gradscope.session.run import Visit
+from gradscope.session.session import Session
 from gradscope.session.stepping import AT_END, AT_START, Landmark, Walk
+from gradscope.session.view import Stop
 
 
 @pytest.fixture
@@ -308,3 +313,41 @@ def test_with_folds_step_and_back_meet_the_same_places(data: st.DataObject):
         back.append(walk.playhead)
     assert there == back[::-1]
     assert there[-1] == walk.tape.steps
+
+
+def chained() -> Walk:
+    """exp(-x**2) at one element, then a sum over two."""
+    drawing = Drawing()
+    exp, neg, power = (drawing.node(op, ()) for op in ("ExpBackward0", "NegBackward0", "PowBackward0"))
+    drawing.edge(exp, neg, (0.75,), text="exp(x)")
+    drawing.edge(neg, power, lambda value: (-value[0],))
+    drawing.edge(power, drawing.leaf("x", ()), (1.0,))
+    drawing.root(exp, "y")
+    graph = drawing.graph()
+    return Walk(graph, drawing.tape(graph, [(1.0,)]))
+
+
+def test_single_elements_have_factors_with_their_signs():
+    walk = chained()
+    walk.to_step(4)
+    factors = walk.factors()
+    assert [factor.factor for factor in factors] == [0.75, -1.0, 1.0, None]
+    assert [factor.gain for factor in factors[:3]] == [0.75, 1.0, 1.0]
+
+
+def test_several_elements_have_no_one_factor(walk: Walk):
+    walk.to_step(4)
+    assert [factor.factor for factor in walk.factors()] == [None, None, None]
+
+
+def test_a_folded_row_is_told_to_be_opened():
+    session = Session("a.py")
+    walk = blocks()
+    session._visits.append(Visit(Stop(called(1), "call", graph=walk.graph, passes=[walk.tape]), walk))
+    session._at = 0
+    walk.select(next(row for row in range(len(walk.rows)) if walk.rows.folded(row)))
+    assert session.factors() == []
+    assert session.notice == FOLDED
+    walk.select(0)
+    session.toggle_watch()
+    assert session.notice == NO_ROW

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import graphs
 from pane_app import PaneApp, counting, until, view_of
+from reports import two_outputs_report
 from test_step_tab import big
 
-from gradscope.tui.messages import TensorFetched
+from gradscope.session.session import Session
+from gradscope.tui.messages import FetchWanted, TensorFetched
 from gradscope.tui.widgets.node import PATIENCE
 
 
@@ -77,3 +79,24 @@ async def test_values_that_cannot_be_had_are_explained() -> None:
     app = PaneApp(view_of(*big(), playhead=2, selection=1), refuse)
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: "not held after the commit" in app.text())
+
+
+async def test_a_slice_wanted_while_a_thread_has_the_session_comes_later(walked, monkeypatch) -> None:
+    session = Session.from_snapshot(two_outputs_report((1.0, 10.0)))
+    async with walked(session) as pilot:
+        app = pilot.app
+        asked: list[int] = []
+        monkeypatch.setattr(session, "fetch", lambda tape, tensor, index, done: asked.append(tensor))
+        app._reading = True
+        app.post_message(FetchWanted(0, ((0, 2, 1),)))
+        await pilot.pause(0.1)
+        assert asked == []
+        app._reading = False
+        await until(pilot, lambda: asked == [0])
+
+
+async def test_factors_of_a_folded_row_say_what_to_do(walked, sight) -> None:
+    session = Session.from_snapshot(two_outputs_report((1.0, 10.0)))
+    async with walked(session) as pilot:
+        await pilot.press("g", "p")
+        assert "select a node's row first" in sight(pilot).lines[-1]

@@ -26,8 +26,8 @@ WRITTEN_OUT = 8
 NAMES = (8, 24, 60)
 """width of the names: the least, what other columns must leave them, the greatest"""
 
-NORM, FROM, NONE, TITLED = 9, 6, 5, 10
-"""widths of a norm, of `1/3`, of `None`, and of the heading `.grad was`"""
+NORM, FROM, NONE, TITLED, PREFIXED = 9, 6, 5, 10, 12
+"""widths of a norm, of `1/3`, of `None`, of the heading `.grad was`, and of a norm with its sign"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,8 @@ class Leaves(PickList):
             line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:
             line.right("None", 4 if at.most else at.was + at.values - 1, colours.text).add(" ").add(reason, colours.warning)
-            return line.add(f", {leaf.owner}" if leaf.owner else "", colours.text).strip(width, self.background(row))
+            owner = f", {leaf.owner}" if leaf.owner else ""
+            return line.add(owner if line.width + len(owner) <= width else "").strip(width, self.background(row))
         done, total = playhead.count_so_far(graph, tape, view.playhead, leaf.node, leaf.input_nr)
         if at.was:
             self._number(line, tape, tape.leaf_before(place), at.was, "None" if leaf.kind != "input" else "")
@@ -197,17 +198,18 @@ class Leaves(PickList):
 
 
 def _sizes(leaves: Sequence[Leaf]) -> list[int]:
-    """How many elements leaves have that are small enough to be written out, most first."""
-    return sorted({count for leaf in leaves if 0 < (count := math.prod(leaf.shape)) <= WRITTEN_OUT}, reverse=True)
+    """Up to how many elements could be written out, most first: sizes that at least half of the leaves do not exceed."""
+    counts = sorted(math.prod(leaf.shape) for leaf in leaves)
+    return sorted({count for count in counts[(len(counts) - 1) // 2 :] if 0 < count <= WRITTEN_OUT}, reverse=True)
 
 
 def _choices(had: bool, returns: bool) -> list[str]:
     """Which further columns to have, by their first letters, the best choice first; `W` and `B` with elements."""
     if returns:
-        return ["so", "s", "o", ""]
+        return ["so", "o", "s", ""]
     if not had:
-        return ["sWo", "swo", "so", "sw", "s", "o", ""]
-    return ["sWBo", "sWB", "sWo", "sW", "swbo", "swb", "swo", "sw", "wo", "w", ""]
+        return ["sWo", "swo", "so", "o", "sw", "s", ""]
+    return ["sWBo", "sWB", "sWo", "sW", "swbo", "swb", "swo", "wo", "sw", "w", ""]
 
 
 def _columns(most: int, name: int, shape: int, owner: int, had: bool, kept: str) -> Columns:
@@ -219,7 +221,7 @@ def _columns(most: int, name: int, shape: int, owner: int, had: bool, kept: str)
         name=name,
         shape=shape if "s" in kept else 0,
         was=wide if "W" in kept else narrow if "w" in kept else 0,
-        values=max(16, 8 * most) if most else NORM,
+        values=max(PREFIXED, 8 * most) if most else NORM,
         becomes=wide if "B" in kept else NORM if "b" in kept else 0,
         owner=owner if "o" in kept else 0,
     )

@@ -163,9 +163,10 @@ class Ledger:
         )
         if not row.note.cell_length:
             return [line.rstrip()]
-        line = line.pad_right(max(0, label + sum(columns) - line.cell_length))
-        if line.cell_length + blanks + row.note.cell_length <= width:
-            return [Content.assemble(line, " " * blanks, row.note)]
+        aligned = line.pad_right(max(0, label + sum(columns) - line.cell_length))
+        for start, gap in ((aligned, blanks), (line, GAPS[0])):
+            if start.cell_length + gap + row.note.cell_length <= width:
+                return [Content.assemble(start, " " * gap, row.note)]
         if not cells:
             return [Content.assemble(row.label, " " * 3, row.note).truncate(width, ellipsis=True)]
         return [line.rstrip(), Content.assemble(" " * label, row.note).truncate(width, ellipsis=True)]
