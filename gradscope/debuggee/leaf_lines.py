@@ -115,12 +115,10 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 def _makes_tensor(value: ast.expr, scope: Scope) -> bool:
     """A call of a function of torch's, or a copy of another tensor."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _ITSELF:
-        value = value.func.value
-        if not isinstance(value, ast.Call):
-            return False
     if not isinstance(value, ast.Call):
         return False
+    while isinstance(value.func, ast.Attribute) and value.func.attr in _ITSELF and isinstance(value.func.value, ast.Call):
+        value = value.func.value
     if isinstance(value.func, ast.Attribute) and value.func.attr in _MADE_OF_OTHERS:
         return True
     return _is_torchs(value.func, scope.namespace)
