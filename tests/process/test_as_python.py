@@ -8,7 +8,7 @@ import sys
 import zipfile
 
 import pytest
-from conftest import Scripts
+from children import Scripts
 
 from gradscope.protocol.messages import Died, Ending
 
@@ -58,12 +58,12 @@ def test_nothing_to_run(scripts: Scripts, arguments: list[str]) -> None:
 def test_a_sitecustomize_of_the_environment_still_runs(scripts: Scripts, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts.write("import sys; sys.argv[0] == 'script.py' and print('customized', __file__)", "site/sitecustomize.py")
     scripts.write("import sys; print(sys.modules['sitecustomize'].__file__)")
-    monkeypatch.setattr("conftest.ROOT", f"{scripts.folder / 'site'}{os.pathsep}{_root()}")
+    monkeypatch.setattr("children.ROOT", f"{scripts.folder / 'site'}{os.pathsep}{_root()}")
     assert "customized" in scripts.same("script.py").out
 
 
 def _root() -> str:
-    from conftest import ROOT
+    from children import ROOT
 
     return str(ROOT)
 
@@ -209,6 +209,6 @@ runpy.run_path({str(_driver())!r}, run_name="__main__")
 
 
 def _driver() -> str:
-    from conftest import DRIVER
+    from children import DRIVER
 
     return str(DRIVER)

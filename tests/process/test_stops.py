@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PATIENCE, Live, Scripts, Start
+from children import PATIENCE, Live, Scripts, Start
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape

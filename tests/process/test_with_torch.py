@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import NEVER, RECORD, Scripts
+from children import NEVER, RECORD, Scripts
 
 from gradscope.protocol.messages import Captured, Committed, Configure, Died, Recorded, Stopped, TensorBytes, TorchImported
 
