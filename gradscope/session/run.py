@@ -17,7 +17,7 @@ from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
-from gradscope.session import reporting, seeding
+from gradscope.session import passes, reporting, seeding
 from gradscope.session.asking import Asking
 from gradscope.session.breaks import Breaks, Met
 from gradscope.session.sources import Sources
@@ -198,10 +198,12 @@ class Run:
             return
         tape = Tape(report.tape, stop.graph)
         first = not stop.passes
-        stop.passes = seeding.keep([p for p in stop.passes if p.number != tape.number], tape)
+        before, stop.passes = stop.passes, passes.keep([p for p in stop.passes if p.number != tape.number], tape)
         visit.last = tape.number
         given = [self.configure.gradient] * len(tape.seeds)  # a pass that nobody asked for, yet edited, is that of --gradient
-        visit.texts[tape.number] = visit.asked.pop(report.request, given if tape.edited else [""] * len(tape.seeds))
+        texts = visit.asked.pop(report.request, given if tape.edited else [""] * len(tape.seeds))
+        visit.texts[tape.number] = seeding.numbered(tape, texts)
+        self._note_dropped(before, stop.passes)
         found = list(report.findings)
         if first:
             found += diagnose(stop.graph, tape, inputs=stop.call.has_inputs)
@@ -212,6 +214,12 @@ class Run:
         if first and visit.walk is not None and stop.reason == "breakpoint":
             met = self._met(visit.walk)
             self.notice = f"{met.at(met.steps[0])}: c goes there" if met.steps else f"{stop.detail} was met"
+
+    def _note_dropped(self, before: Sequence[Tape], kept: Sequence[Tape]) -> None:
+        gone = [tape.number for tape in before if all(tape.number != other.number for other in kept)]
+        if gone:
+            said = f"pass {', '.join(map(str, gone))} dropped: {len(kept)} are kept"
+            self.notice = f"{self.notice} · {said}" if self.notice else said
 
     def _begin_walk(self, visit: Visit, tape: Tape) -> None:
         """Stand at the start, or where the person stood in the stop before."""

@@ -1,4 +1,4 @@
-"""Seeds: the cells of the grid, the rows of the Jacobian, which passes are kept."""
+"""Seeds: the cells of the grid, the rows of the Jacobian, what a person is told of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR, Value
-
-KEPT = 8
-"""edited passes kept besides pass 1"""
+from gradscope.session.passes import cells
 
 SPOKEN = 8
 """elements of a seed that a sentence can hold"""
@@ -45,10 +43,16 @@ def jacobian_row(graph: BackwardGraph, tape: Tape | None, direction: int, root: 
 
 
 def row_shown(tape: Tape | None, root: int = 0) -> int | None:
-    """Which row of the Jacobian a pass is; None when its seed is no one-hot."""
-    if tape is None or not tape.edited or root >= len(tape.seeds):
+    """Which row of the Jacobian a pass is; None when its seed is no one-hot, or another root has one too."""
+    if tape is None or root >= len(tape.seeds):
         return None
-    match = _ONEHOT.fullmatch(tape.seeds[root].expression)
+    others = [cells(tape, place) for place in range(len(tape.seeds)) if place != root]
+    if any(values is not None and any(values) for values in others):
+        return None
+    values = cells(tape, root)
+    if values is not None:
+        return values.index(1) if sorted(map(abs, values))[-2:] in ([0, 1], [1]) and 1 in values else None
+    match = _ONEHOT.fullmatch(tape.seeds[root].expression) if tape.edited else None
     return int(match[1]) if match else None
 
 
@@ -57,12 +61,6 @@ def elements(graph: BackwardGraph, tape: Tape | None, root: int) -> int:
     if tape is not None and tape.columns.root != UNKNOWN:
         return tape.tensors.numel(tape.seeds[root].tensor)
     return math.prod(graph.roots[root].shape)
-
-
-def cells(tape: Tape, root: int = 0) -> tuple[Value, ...] | None:
-    """Every element of a root's seed, row-major; None when there are too many to carry, or none."""
-    tensor = tape.seeds[root].tensor
-    return None if tensor == NO_TENSOR else tape.tensors.values(tensor)
 
 
 def with_cell(values: Sequence[Value], index: int, text: str) -> str:
@@ -81,6 +79,14 @@ def spelled_out(tape: Tape, texts: Sequence[str]) -> list[str]:
     return spelled
 
 
+def numbered(tape: Tape, texts: Sequence[str]) -> list[str]:
+    """The texts that made a pass, `randn` with the number of the sample that it was, so that they make the same again."""
+    return [
+        seed.expression if text.strip().startswith("randn") and seed.expression else text
+        for text, seed in zip(texts, tape.seeds, strict=False)
+    ]
+
+
 def spoken(tape: Tape) -> str:
     """The seeds of a pass, for a person: `J = onehot(0): 1, 0`, `v of [8,64]`, `1`."""
     return "; ".join(_spoken(tape, place) for place in range(len(tape.seeds)))
@@ -91,19 +97,12 @@ def _spoken(tape: Tape, place: int) -> str:
     values = cells(tape, place)
     written = ", ".join(map(_number, values)) if values and len(values) <= SPOKEN else ""
     shape = "" if written or seed.tensor == NO_TENSOR else f"of {list(tape.tensors.shape(seed.tensor))}"
-    typed = seed.expression.replace(" ", "") == written.replace(" ", "")
-    text = " ".join(part for part in ("" if typed else seed.expression, shape) if part)
+    typed = bool(written) and seed.expression.replace(" ", "") in ("", written.replace(" ", ""))
+    text = " ".join(part for part in ("" if typed else seed.expression or (shape and "a tensor"), shape) if part)
     text = ": ".join(part for part in (text, written) if part)
     if len(tape.seeds) == 1 or tape.columns.root != UNKNOWN:
         return text
     return f"{tape.graph.roots[seed.root].name} = {text}"
-
-
-def keep(passes: Sequence[Tape], new: Tape) -> list[Tape]:
-    """The passes with the new one at the end; pass 1 is never dropped, of the others the oldest."""
-    if not passes:
-        return [new]
-    return [passes[0], *[*passes[1:], new][-KEPT:]]
 
 
 def _number(value: Value) -> str:

@@ -11,10 +11,11 @@ from gradscope.model.columns import UNKNOWN
 from gradscope.model.report import Report
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
-from gradscope.session import reporting, seeding, slices
+from gradscope.session import passes, reporting, seeding, slices
 from gradscope.session.asking import Collected, Fetched
 from gradscope.session.breaks import condition
 from gradscope.session.browsing import NOTHING, Browsing
+from gradscope.session.passes import with_seeds
 from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
 
@@ -62,16 +63,24 @@ class Session(Browsing):
             return
         if root is None:
             root, input_nr = self._shown_root
-        walk = self._walk
-        if walk is not None and (walk.tape.number != self._visits[-1].last or walk.tape.columns.root != UNKNOWN):
-            seeds = seeding.spelled_out(walk.tape, seeds)
+        walk, visit, again = self._walk, self._visits[-1], seeds
+        if walk is not None:
+            known = with_seeds(visit.stop.passes, seeds, (root, input_nr), walk.tape, visit.texts)
+            if known is not None:
+                self.notice = f"pass {known.number} has this seed" + (" already" if known is walk.tape else ": back to it")
+                self._show_tape(visit, known)
+                return
+            if (root, input_nr) == self._shown_root:
+                again = seeding.spelled_out(walk.tape, seeds)
+            if walk.tape.number != visit.last or walk.tape.columns.root != UNKNOWN:
+                seeds = again
         self._busy = Busy("recording a pass")
-        self._ask_pass(seeds, root, input_nr)
+        self._ask_pass(seeds, root, input_nr, again)
 
     def set_cell(self, root: int, index: int, text: str) -> None:
         """Type one cell of a root's seed anew (row-major index); the other roots keep the seeds they show."""
         visit, walk = self._here, self._walk
-        values = seeding.cells(walk.tape, root) if walk else None
+        values = passes.cells(walk.tape, root) if walk else None
         if visit is None or walk is None:
             self.notice = NOTHING
         elif values is None:
@@ -243,9 +252,10 @@ class Session(Browsing):
             self.notice = ""
         return not self.notice
 
-    def _ask_pass(self, seeds: list[str], root: int, input_nr: int) -> None:
+    def _ask_pass(self, seeds: list[str], root: int, input_nr: int, again: list[str] | None = None) -> None:
+        """Ask for a pass; `again` are seeds that give the same whatever pass was the last."""
         request = self._asking.explore([m.SeedText(text) for text in seeds], root, input_nr)
-        self._visits[-1].asked[request] = list(seeds)
+        self._visits[-1].asked[request] = list(again or seeds)
 
     @property
     def _shown_root(self) -> tuple[int, int]:

@@ -127,6 +127,9 @@ class GradscopeApp(Driving, inherit_bindings=False):
         else:
             super().complain(error)
 
+    def seed_settled(self) -> None:
+        cast("SeedPane", self._panes[4]).leave()
+
     # ------------------------------------------------------------ which keys live
 
     @property

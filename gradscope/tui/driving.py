@@ -235,6 +235,11 @@ class Driving(Hosting):
     @on(m.SeedTyped)
     def _seed_typed(self, event: m.SeedTyped) -> None:
         self.drive(lambda session: session.explore(event.seeds))
+        if self.view is not None and self.view.busy is None:
+            self.seed_settled()
+
+    def seed_settled(self) -> None:
+        """What was typed as a seed needs no pass to be recorded."""
 
     @on(m.JacobianWanted)
     def _jacobian_wanted(self, event: m.JacobianWanted) -> None:

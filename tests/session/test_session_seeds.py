@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from graphs import FILE, Drawing
 from playing import Play, call
@@ -9,6 +11,7 @@ from playing import Play, call
 from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
 from gradscope.protocol import messages as m
+from gradscope.session import seeding
 from gradscope.session.view import State
 
 
@@ -61,6 +64,9 @@ def test_pass_1_is_never_dropped(play: Play):
     stop = play.session.view().stop
     assert stop is not None
     assert [tape.number for tape in stop.passes] == [1, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert play.session.notice == "pass 4 dropped: 9 are kept"
+    play.session.show_pass(-1)
+    assert play.shown.number == 11
 
 
 def test_one_cell_is_typed_anew(play: Play):
@@ -68,19 +74,80 @@ def test_one_cell_is_typed_anew(play: Play):
     assert play.take() == [m.Explore(1, [m.SeedText("1,-2.5")])]
 
 
-def test_rows_of_the_jacobian_go_round(play: Play):
-    for key, text, seed, notice in [
-        (1, "onehot(0)", (1.0, 0.0), "row 0 of 2 of the Jacobian"),
-        (1, "onehot(1)", (0.0, 1.0), "row 1 of 2 of the Jacobian"),
-        (1, "onehot(0)", (1.0, 0.0), "row 0 of 2 of the Jacobian, from the other end"),
-        (-1, "onehot(1)", (0.0, 1.0), "row 1 of 2 of the Jacobian, from the other end"),
-    ]:
-        play.session.jacobian_row(key)
+def test_rows_of_the_jacobian_go_round_and_are_recorded_once(play: Play):
+    for index, seed in enumerate([(1.0, 0.0), (0.0, 1.0)]):
+        play.session.jacobian_row(1)
         (request,) = play.sent
         assert isinstance(request, m.Explore)
-        assert (request.seeds, play.session.notice) == ([m.SeedText(text)], notice)
+        assert (request.seeds, play.session.notice) == (
+            [m.SeedText(f"onehot({index})")],
+            f"row {index} of 2 of the Jacobian",
+        )
         play.answer([seed], request.request + 1)
         play.take()
+    for key, number, notice in [
+        (1, 2, "row 0 of 2 of the Jacobian, from the other end"),
+        (1, 3, "row 1 of 2 of the Jacobian"),
+        (-1, 2, "row 0 of 2 of the Jacobian"),
+        (-1, 3, "row 1 of 2 of the Jacobian, from the other end"),
+    ]:
+        play.session.jacobian_row(key)
+        assert (play.take(), play.shown.number, play.session.notice) == ([], number, notice)
+
+
+@pytest.mark.parametrize("text", ["1,10", "[1, 10]", "1.0,1e1", "*1", "/1", ""])
+def test_the_scripts_own_seed_is_pass_1(play: Play, text: str):
+    play.session.explore(["2,20"])
+    play.answer([(2.0, 20.0)], 2)
+    play.session.show_pass(-1)
+    play.take()
+    play.session.explore([text])
+    assert (play.take(), play.shown.number, play.session.notice) == ([], 1, "pass 1 has this seed already")
+    play.session.show_pass(1)
+    play.session.explore([text if text[:1] not in ("*", "/") else "*0.5"])
+    assert (play.take(), play.shown.number, play.session.notice) == ([], 1, "pass 1 has this seed: back to it")
+    assert not play.session.can_resume_edited
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [("v * 3", True), ("torch.tensor([2,2])", True), ("randn(4)", True), ("v.abs()", True), ("float(3)", True)]
+    + [(text, False) for text in ("randn", "torch.rand(2)", "made()", "v.mul_(2)", "seeds.pop()", "@seed.pt", "next(it)", "*v")],
+)
+def test_an_expression_is_recorded_again_only_where_it_may_come_out_otherwise(play: Play, text: str, again: bool):
+    play.session.explore([text])
+    play.answer([(7.0, 7.0)], 2)
+    play.take()
+    play.session.show_pass(-1)
+    play.session.explore([text])
+    assert ((play.take(), play.shown.number) == ([], 2)) is again
+
+
+def test_the_same_words_for_another_root_are_another_seed(play: Play):
+    play.session.explore(["ones"])
+    play.answer([(1.0, 1.0)], 2)
+    play.take()
+    play.session.select(2)
+    play.session.seed_selected()
+    assert play.sent == [m.Explore(2, [m.SeedText("ones")], play.shown.node_at(2), 0)]
+    play.answer([(1.0, 1.0)], 3)
+    play.take()
+    play.session.show_pass(-1)
+    play.session.select(2)
+    play.session.seed_selected()
+    assert (play.take(), play.shown.number) == ([], 3)
+
+
+def test_randn_is_made_again_by_its_number(play: Play):
+    play.session.explore(["randn"])
+    columns = play.tape([(0.5, -0.25)], 2, ["randn(7)"])
+    play.tell(m.Recorded(columns, request=1))
+    play.session.explore(["1,1"])
+    play.answer([(1.0, 1.0)], 3)
+    play.session.show_pass(-1)
+    play.take()
+    play.session.resume(edited=True)
+    assert play.take() == [m.Explore(3, [m.SeedText("randn(7)")]), m.Resume(True, "break")]
 
 
 def test_the_row_before_none_is_the_last(play: Play):
@@ -219,3 +286,23 @@ def test_a_root_is_picked_among_live_tensors():
     stop = play.session.view().stop
     assert stop is not None
     assert len(stop.passes) == 1
+
+
+def test_the_question_on_resuming_says_both_seeds(play: Play):
+    play.session.jacobian_row(1)
+    play.answer([(1.0, 0.0)], 2)
+    assert play.session.can_resume_edited
+    assert play.session.seeds_to_choose == ("1, 10", "onehot(0): 1, 0")
+
+
+def test_seeds_in_words():
+    drawing = Drawing()
+    for name, size in (("a", 2), ("b", 9)):
+        op = drawing.node("SinBackward0", (size,))
+        drawing.edge(op, drawing.leaf(f"x{name}", (size,)), (1.0,) * size)
+        drawing.root(op, name)
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, -0.5), (0.0,) * 9])
+    assert seeding.spoken(tape) == "a = 1, -0.5; b = a tensor of [9]"
+    tape.columns.seeds = [replace(tape.seeds[0], expression="1,-0.5"), replace(tape.seeds[1], expression="zeros")]
+    assert seeding.spoken(tape) == "a = 1, -0.5; b = zeros of [9]"

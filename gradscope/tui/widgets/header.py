@@ -123,8 +123,7 @@ def _findings(view: View) -> str:
 def _pass(view: View) -> str:
     if view.stop is None or view.tape is None or (len(view.stop.passes) < 2 and not view.edited):
         return ""
-    place = next((i for i, tape in enumerate(view.stop.passes, 1) if tape is view.tape), view.tape.number)
-    text = f"pass {place} of {len(view.stop.passes)}"
+    text = f"pass {view.tape.number} of {max([view.tape.number, *(tape.number for tape in view.stop.passes)])}"
     return f"{text}: SEED EDITED" if view.edited else text
 
 

@@ -13,7 +13,7 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Root
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import Value
-from gradscope.session import seeding
+from gradscope.session import passes, seeding
 from gradscope.session.view import State, Stop, View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, MUTED, SEED, TEXT, WARNING
@@ -253,7 +253,7 @@ class SeedPane(Pane):
 
     def _values(self, root: int) -> tuple[Value, ...] | None:
         tape = self._tape
-        return seeding.cells(tape, root) if tape is not None and root < len(tape.seeds) else None
+        return passes.cells(tape, root) if tape is not None and root < len(tape.seeds) else None
 
     # ------------------------------------------------------------ drawing
 
