@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import torch
 
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.call_site import call_site, call_text
-from gradscope.debuggee.capture import Captured, capture
+from gradscope.debuggee.capture import Captured, CapturedLeaf, capture
 from gradscope.debuggee.explore import GivenSeed
 from gradscope.debuggee.graph_columns import graph_columns
 from gradscope.debuggee.names import LeafName, Names
@@ -87,19 +88,36 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
     columns = _columns(captured, names, roots, origins)
-    columns.leaves = _named_as_written(columns.leaves, text.inputs)
+    columns.leaves = _named_as_written(columns.leaves, captured, call.inputs, text.inputs)
     return Subject(captured, columns, script_seeds, frame, call.accumulates, call.create_graph)
 
 
-def _named_as_written(leaves: list[Leaf], written: Sequence[str]) -> list[Leaf]:
+def _named_as_written(leaves: list[Leaf], captured: Captured, inputs: Sequence[Any], written: Sequence[str]) -> list[Leaf]:
     """The leaves, those that no variable names called what the call's `inputs` has for them."""
-    if len(written) > len(leaves):
-        return leaves
-    named = [
-        replace(leaf, name=text) if text and leaf.name == f"leaf {place}" else leaf
-        for place, (leaf, text) in enumerate(zip(leaves, written, strict=False))
-    ]
-    return named + leaves[len(written) :]
+    texts = _one_each(written, len(inputs))
+    ends = [_end(captured, leaf) for leaf in captured.leaves]
+    named = list(leaves)
+    for given, text in zip(inputs, texts, strict=True):
+        end = id(given) if isinstance(given, torch.Tensor) else (given.node, given.output_nr)
+        place = ends.index(end) if end in ends else UNKNOWN
+        if text and place != UNKNOWN and named[place].name == f"leaf {place}":
+            named[place] = replace(named[place], name=text)
+    return named
+
+
+def _one_each(written: Sequence[str], count: int) -> Sequence[str]:
+    if len(written) == count:
+        return written
+    if len(written) == 1 and re.fullmatch(r"[\w.]+", written[0]):
+        return [f"{written[0]}[{number}]" for number in range(count)]
+    return [""] * count
+
+
+def _end(captured: Captured, leaf: CapturedLeaf) -> Any:
+    """What tells a leaf among the `inputs`: its tensor, else its gradient edge."""
+    if leaf.variable is not None:
+        return id(leaf.variable)
+    return (captured.nodes[leaf.node], leaf.input_nr) if leaf.node != UNKNOWN else None
 
 
 def of_tensor(tensor: torch.Tensor, name: str, frame: FrameType | None, origins: Origins | None) -> Subject:
