@@ -16,6 +16,10 @@ FOLDED = "this row stands for several nodes: l opens it, then select one"
 class Browsing(Run):
     """A run, and the person who walks through it. Each action sets `notice` to what there is to say about it."""
 
+    def say(self, notice: str) -> None:
+        """What the screen itself did at a key."""
+        self.notice = notice
+
     # ------------------------------------------------------------ steps: playhead and selection together
 
     def step(self, direction: int) -> None:
@@ -171,6 +175,11 @@ class Browsing(Run):
         else:
             self._watches = (*self._watches, landmark)
             self.notice = f"watching {landmark.label}"
+
+    def warm(self) -> None:
+        """Work out what the first keys would wait for; a thread that has the session may do it."""
+        if self._walk is not None:
+            self._walk.warm()
 
     # ------------------------------------------------------------ inside
 

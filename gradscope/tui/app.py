@@ -229,6 +229,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
         tape = session.view().tape
         if tape is not None:
+            session.warm()
             source_marks.warm(tape)
 
     async def started(self) -> None:
@@ -260,7 +261,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
         text = self.tape.selected_text()
         if text:
             self.copy_to_clipboard(text)
-            self.notify(text, title="Copied", timeout=3, markup=False)
+        self.drive(lambda session: session.say(f"copied: {text}" if text else "no row to copy"))
 
     def action_help(self) -> None:
         from gradscope.tui.screens.help import HelpScreen

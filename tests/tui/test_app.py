@@ -257,6 +257,15 @@ async def test_the_next_finding_comes_with_its_text(walked, sight, session) -> N
         assert "log(0) makes the gradient" in "\n".join(sight(pilot).pane("lower"))
 
 
+async def test_copying_says_what_was_copied(walked, sight, session) -> None:
+    async with walked(session) as pilot:
+        await pilot.press("n", "y")
+        await pilot.pause()
+        copied = pilot.app.clipboard
+        assert "AddBackward0" in copied
+        assert sight(pilot).lines[-1].startswith(f" copied: {copied} ·")
+
+
 async def test_a_finding_without_a_node_is_picked_too(walked, sight) -> None:
     report = two_outputs_report((1.0, 10.0))
     cut = Finding("cut", "warning", "the graph was cut", hint="do not detach")
