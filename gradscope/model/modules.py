@@ -65,6 +65,12 @@ class Group:
 Item = Span | Group
 
 
+def _holding(items: Sequence[Item], step: int) -> Item | None:
+    """The item that begins last before a step."""
+    place = bisect_right(items, step, key=lambda item: item.first)
+    return items[place - 1] if place else None
+
+
 class Outline:
     """Groups over the steps of a tape. A leaf belongs to the step before it, which was the last to contribute to it."""
 
@@ -128,14 +134,17 @@ class Outline:
 
     def around(self, step: int) -> Iterator[Group]:
         """The groups that hold a step, outermost first."""
-        items = self.top
-        while True:
-            place = bisect_right(items, step, key=lambda item: item.first) - 1
-            item = items[place] if place >= 0 else None
-            if not isinstance(item, Group) or item.last < step:
-                return
+        item = _holding(self.top, step)
+        while isinstance(item, Group) and item.last >= step:
             yield item
-            items = self.inside(item)
+            item = self._member_at(item, step) if item.kind == REPEATED else _holding(self.inside(item), step)
+
+    def _member_at(self, series: Group, step: int) -> Item | None:
+        """The member that begins last before a step; the others are not made."""
+        number = bisect_right(
+            range(series.rounds), step, key=lambda number: self._bounds(series.parts[number * series.period])[0]
+        )
+        return self.member(series, number - 1) if number else None
 
     def module_run(self, step: int) -> tuple[str, int, int]:
         """Path of the module that a step belongs to, and the first and last step of its stretch, submodules included.
@@ -191,11 +200,12 @@ class Outline:
 
     def _modules_inside(self, key: str, low: int, high: int, level: int, path: str = "") -> list[Item]:
         """Submodules and own steps between two heads, series of alike ones put together."""
-        inner = [levels[level] if len(levels) > level else "" for levels in self._levels]
+        modules = self._module[low:high]
+        inner = {module: levels[level] if len(levels := self._levels[module]) > level else "" for module in set(modules)}
         parts: list[int | Group] = []
         counts: dict[str, int] = {}
         place = low
-        for name, run in groupby(map(inner.__getitem__, self._module[low:high])):
+        for name, run in groupby(map(inner.__getitem__, modules)):
             end = place + sum(1 for _ in run)
             if name:
                 counts[name] = count = counts.get(name, 0) + 1

@@ -18,6 +18,9 @@ from gradscope.model.tensors import NO_TENSOR
 UNUSED = -1.0
 """in place of a norm: nothing went over the edge"""
 
+WARMED = 40
+"""nodes that are asked for once, so that what all nodes need is there"""
+
 AT_END = "at the end: r resumes your script"
 AT_START = "at the start: n runs the first node"
 
@@ -100,6 +103,17 @@ class Walk:
         self._began: int | None = None
         """the row at which a search began that is still being typed"""
         self._search()
+
+    def warm(self) -> None:
+        """Work out what the first keys would wait for: passes over all nodes and edges, once for a tape."""
+        graph, tape = self.graph, self.tape
+        for backward in (False, True):
+            moves.next_line(graph, tape, tape.steps // 2, backward=backward)
+            moves.end_of_module(graph, tape, tape.steps // 2, backward=backward)
+        for node in (tape.node_at(step) for step in range(1, min(tape.steps, WARMED) + 1)):
+            tape.first_delivery(node)
+            graph.gradient_name(node)
+            graph.occurrences(node)
 
     # ------------------------------------------------------------ step keys: playhead and selection together
 

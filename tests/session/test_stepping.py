@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from graphs import Drawing, chain, random_drawing, two_outputs, two_outputs_drawing
+from graphs import Drawing, chain, random_drawing, recurrent, two_outputs, two_outputs_drawing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playing import call as called
 
+from gradscope.model.modules import Outline
 from gradscope.session.browsing import FOLDED, NO_ROW
 from gradscope.session.run import Visit
 from gradscope.session.session import Session
@@ -351,3 +352,22 @@ def test_a_folded_row_is_told_to_be_opened():
     walk.select(0)
     session.toggle_watch()
     assert session.notice == NO_ROW
+
+
+def test_what_is_worked_out_beforehand_changes_nothing(walk: Walk):
+    walk.warm()
+    assert (walk.playhead, walk.selection) == (0, 0)
+    assert walk.step(1) == ""
+
+
+def test_going_into_a_long_series_makes_one_member_only(monkeypatch: pytest.MonkeyPatch):
+    graph, tape = recurrent(400)
+    walk = Walk(graph, tape, 40)
+    made: list[int] = []
+    member = Outline.member
+    monkeypatch.setattr(Outline, "member", lambda self, series, number: made.append(number) or member(self, series, number))
+    groups = list(Outline.of(graph, tape).around(tape.steps // 2))
+    assert len(made) == 1
+    assert walk.to_node(tape.node_at(tape.steps // 2)) == ""
+    assert walk.node == tape.node_at(tape.steps // 2)
+    assert all(group.first <= tape.steps // 2 <= group.last for group in groups)
