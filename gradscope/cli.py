@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,10 @@ UNREAD = 141
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run gradscope with the words of the command line; the result is the exit code."""
+    _fill_closed_streams()
     try:
         code = _do(parse(sys.argv[1:] if words is None else words))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except GradscopeError as error:
         _say(str(error))
@@ -41,6 +42,17 @@ def main(words: Sequence[str] | None = None) -> int:
     except Exception as error:
         _say(_fault(error))
         return INTERNAL
+
+
+def _fill_closed_streams() -> None:
+    """Put the null device where a standard stream is closed: the next file or socket that is opened would take its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _do(command: Command) -> int:
@@ -64,8 +76,6 @@ def _run(options: Options) -> int:
         return run_screen(replace(options, script_stdin=_redirected_stdin()))
     if why:
         _say(f"{why}: headless")
-    if unused := _unused_headless(options):
-        _say(f"nothing stops headless: {' and '.join(unused)} left aside")
     from gradscope.export.formats import export
     from gradscope.session.headless import run as run_headless
 
@@ -114,7 +124,7 @@ def _why_headless(options: Options) -> str:
 
 
 def _terminal_at_hand() -> bool:
-    if sys.stdin is not None and sys.stdin.isatty():
+    if sys.stdin.isatty():
         return True
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
@@ -125,20 +135,14 @@ def _terminal_at_hand() -> bool:
 
 def _redirected_stdin() -> int | None:
     """The stdin that belongs to the script; None where it is the terminal, which the screen reads."""
-    return 0 if sys.stdin is not None and not sys.stdin.isatty() else None
-
-
-def _unused_headless(options: Options) -> list[str]:
-    """What was asked for and only the screen can do."""
-    asked = {"--stop-at": options.stop_at != "first", "--break": options.breaks, "--gradient": options.gradient}
-    return [name for name, given in asked.items() if given]
+    return None if sys.stdin.isatty() else 0
 
 
 # ---------------------------------------------------------------- words on stderr
 
 
 def _say(text: str) -> None:
-    if sys.stderr is not None:
+    with suppress(OSError):  # nobody may be there to read, and that is no reason to end otherwise
         sys.stderr.write(f"gradscope: {text}\n")
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from gradscope import option_values as values
 from gradscope.errors import UsageError
-from gradscope.settings import Options
+from gradscope.settings import STDOUT, Options
 
 HELP = """\
 gradscope: a terminal debugger for PyTorch backward passes
@@ -186,6 +186,8 @@ def _module(given: argparse.Namespace, words: Sequence[str]) -> Options:
 def _options(given: argparse.Namespace, script: str, arguments: Sequence[str], module: bool = False) -> Options:
     if given.once and given.gradient:
         raise UsageError("--once and --gradient exclude each other", "--once records the script's own call, with its own seed")
+    if given.exports.count(STDOUT) > 1:
+        raise UsageError("--export - is given twice", "stdout takes one document")
     return Options(
         script=script,
         module=module,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TextIO
 
-from gradscope.errors import FOUND, FileError
+from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
@@ -32,8 +33,8 @@ def run(options: Options, export: Export) -> int:
     """Run the script to its end and say on stderr what was recorded.
 
     Returns:
-        FOUND when `--fail-on` met a finding, also when the script failed; else the code of an export that could not be written;
-        else the script's own code.
+        FOUND when `--fail-on` met a finding, also when the script failed; else the code of an export that could not be written,
+        or of a `--gradient` that does not fit; else the script's own code.
 
     Raises:
         UsageError: the interpreter cannot be started.
@@ -56,6 +57,9 @@ def run(options: Options, export: Export) -> int:
     report, end = session.report(), session.view().exit or Exit(0)
     _say(summary(report, end), sys.stderr)
     failed = _write(report, options.exports, export, sys.stderr)
+    if session.refused_seed is not None:
+        _say(iter([f"gradscope: --gradient {session.refused_seed.text}: {session.refused_seed.error}"]), sys.stderr)
+        failed = failed or USAGE
     return FOUND if meets(report, options.fail_on) else failed or end.code
 
 
@@ -98,10 +102,10 @@ def _write(report: Report[Finding], paths: tuple[str, ...], export: Export, out:
             export(report, path)
         except FileError as error:
             code = error.exit_code
-            print(f"gradscope: {error}", file=out)
+            _say(iter([f"gradscope: {error}"]), out)
         else:
             if path != "-":
-                print(f"gradscope: wrote {path}", file=out)
+                _say(iter([f"gradscope: wrote {path}"]), out)
     return code
 
 
@@ -130,7 +134,8 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
     site = stop.call.site
     yield f"  backward {stop.call.number} · {site.code or stop.call.kind} · {place(site.file, site.line)}"
     if stop.graph is None or not stop.tapes:
-        yield f"    not recorded{': ' + stop.call.detail if stop.call.detail else ''}"
+        why = stop.call.detail or ("" if stop.committed is None else stop.committed.reason.removeprefix("not recorded: "))
+        yield f"    not recorded{': ' + why if why else ''}"
     else:
         graph, tape = stop.graph, stop.tapes[0]
         missed = f", {len(graph.unreached)} not reached" if graph.unreached else ""
@@ -168,6 +173,7 @@ def many(count: int, one: str, more: str = "") -> str:
 
 
 def _say(lines: Iterator[str], out: TextIO) -> None:
-    for line in lines:
-        print(line, file=out)
-    out.flush()
+    with suppress(OSError):  # that nobody reads it is no reason to end otherwise than the script
+        for line in lines:
+            print(line, file=out)
+        out.flush()

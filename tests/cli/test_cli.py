@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +33,14 @@ sys.exit(5)
 """
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
 def gradscope_command(*words: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "gradscope", *words]
     return subprocess.run(
-        command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment(), input=stdin, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -77,10 +81,38 @@ def test_a_pipe_means_headless_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text("print('x')")
     done = gradscope_command("--break", "nan", "s.py", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "x\n")
-    assert done.stderr.splitlines()[:2] == [
-        "gradscope: stdout is no terminal: headless",
-        "gradscope: nothing stops headless: --break left aside",
-    ]
+    assert done.stderr.splitlines()[0] == "gradscope: stdout is no terminal: headless"
+
+
+@pytest.mark.parametrize("closing", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">&-"])
+def test_closed_and_full_streams_leave_the_exit_code_alone(tmp_path: Path, closing: str) -> None:
+    (tmp_path / "s.py").write_text("import sys; print('x'); sys.exit(5)")
+    line = f"{shlex.quote(sys.executable)} -m gradscope --headless --export r.json s.py {closing}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, timeout=60, check=False)
+    assert done.returncode == 5
+    assert json.loads((tmp_path / "r.json").read_text())["calls"] == []
+
+
+def test_stdout_takes_one_document(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("print('x')")
+    done = gradscope_command("--headless", "--export", "-", "--export", "-", "s.py", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--export - is given twice" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "sites"), [(["--stop-at", "3"], [3]), (["--calls", "2"], [1, 2])])
+def test_which_calls_are_recorded(tmp_path: Path, words: list[str], sites: list[int]) -> None:
+    done = gradscope_command("--headless", *words, "--export", "r.json", str(EXAMPLE.with_name("accumulate.py")), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [call["number"] for call in json.loads((tmp_path / "r.json").read_text())["calls"]] == sites
+
+
+def test_a_gradient_of_ones_own_is_one_more_pass(tmp_path: Path) -> None:
+    done = gradscope_command("--headless", "--gradient", "1,1", "--export", "r.json", str(EXAMPLE), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (call,) = json.loads((tmp_path / "r.json").read_text())["calls"]
+    assert call["leaves"][0]["contribution"]["values"] == [34.0, 21.0]
+    assert [one["leaves"][0]["contribution"]["values"] for one in call["passes"]] == [[7.0, 3.0]]
 
 
 def test_stdout_is_the_jsons_alone(tmp_path: Path) -> None:
