@@ -157,18 +157,48 @@ async def test_long_names_keep_their_end_and_cost_the_shape() -> None:
         ]
 
 
-async def test_many_leaves_put_the_last_touched_on_top() -> None:
+async def test_many_leaves_stay_in_the_order_in_which_the_pass_reaches_them() -> None:
     graph, tape = net(40)
-    app = PaneApp(view_of(graph, tape, tape.steps // 2, 1))
+    app = PaneApp(view_of(graph, tape, 0, 1))
+    seen: list[list[str]] = []
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.pause()
-        rows = lower_lines(app)[2:]
-        touched = [tape.contribution_step[tape.indices_to(leaf.node)[0]] for leaf in graph.reached]
-        latest = max((step, -place) for place, step in enumerate(touched) if step <= tape.steps // 2)
-        assert rows[0].split()[0] == f"layers.{-latest[1]}.weight"
+        for step in (0, 1, 2, tape.steps // 2, tape.steps):
+            app.show(view_of(graph, tape, step, 1))
+            await pilot.pause()
+            rows = [row.split() for row in lower_lines(app)[2:]]
+            seen.append([row[0] for row in rows])
+            if step >= tape.steps // 2:
+                last = max(place for place, leaf in enumerate(graph.reached) if tape.step_of(leaf.node) <= step)
+                assert any(row[0] == f"layers.{last}.weight" and "1/1" in row for row in rows), "what is reached comes into sight"
+        assert seen[0] == seen[1] == seen[2] == [f"layers.{place}.weight" for place in range(len(seen[0]))]
+        for names in seen:
+            places = [int(name.split(".")[1]) for name in names if name.startswith("layers")]
+            assert places == list(range(places[0], places[0] + len(places)))
         app.lower.focus()
+        await pilot.press("home")
+        assert "layers.0.weight" in lower_lines(app)[2]
         await pilot.press("end")
-        assert "0/1" in lower_lines(app)[-1]
+        assert lower_lines(app)[-1].startswith("attn.bias")
+
+
+async def test_a_leaf_with_several_names_shows_them_where_there_is_room() -> None:
+    drawing = Drawing()
+    op = drawing.node("MulBackward0", (4,))
+    aliases = ("model.wte.weight", "lm_head.weight", "model.lm_head.weight")
+    drawing.edge(op, drawing.leaf("wte.weight", (16, 16), aliases=aliases), lambda value: value)
+    drawing.edge(op, drawing.leaf("bias", (16, 16), aliases=("model.bias",)), lambda value: value)
+    drawing.root(op)
+    graph = drawing.graph()
+    app = PaneApp(view_of(graph, drawing.tape(graph, [(3.0, 4.0)]), 2, 1))
+    async with app.run_test(size=(140, 36)) as pilot:
+        await pilot.pause()
+        text = "\n".join(lower_lines(app))
+        assert "wte.weight = lm_head.weight " in text
+        assert "bias  " in text
+        assert "model." not in text
+        await pilot.resize_terminal(100, 36)
+        await pilot.pause()
+        assert "wte.weight " in app.text()
 
 
 async def test_enter_on_a_leaf_selects_its_node() -> None:

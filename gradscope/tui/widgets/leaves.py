@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,7 +51,7 @@ class Columns:
 
 
 class Leaves(PickList):
-    """Those that the pass touched last on top, unless all fit; then those it cannot reach, then those to come."""
+    """In the order in which the pass completes them, those it does not reach last; scrolls along with the playhead."""
 
     HEADING = 1
 
@@ -58,11 +59,12 @@ class Leaves(PickList):
         super().__init__(id)
         self._view: View | None = None
         self._drawn: tuple[object, ...] = ()
-        self._order: list[int] = []
+        self._order: Sequence[int] = ()
         self._fitted: tuple[object, object] = (None, None)
         self._columns = Columns(0, 8, 7, 10, 16, 0, 0)
-        self._events: tuple[Tape | None, list[tuple[int, int]]] = (None, [])
-        """of a tape: (step, leaf) of every contribution to a leaf, in order"""
+        self._order_of: Tape | None = None
+        self._last: Sequence[int] = ()
+        """the steps at which the leaves are complete, in that order"""
 
     def show(self, view: View) -> None:
         """Draw this state."""
@@ -80,6 +82,8 @@ class Leaves(PickList):
         self.cursor = (
             self._order.index(picked) if picked in self._order and self.lit else min(self.cursor, max(0, self.count - 1))
         )
+        if not self.lit:
+            self.show_row(max(0, bisect_right(self._last, view.playhead) - 1))
 
     def on_resize(self) -> None:
         if self._view is not None:
@@ -97,31 +101,16 @@ class Leaves(PickList):
 
     # ------------------------------------------------------------ order and columns
 
-    def _ordered(self, view: View) -> list[int]:
+    def _ordered(self, view: View) -> Sequence[int]:
+        """The order in which the pass reaches the leaves: no row moves while one steps."""
         graph, tape = view.graph, view.tape
         if graph is None or tape is None:
             return []
-        everything = list(range(len(graph.leaves)))
-        if len(everything) <= max(1, self.size.height - self.HEADING):
-            return everything
-        touched: dict[int, None] = {}
-        for step, leaf in reversed(self._deliveries(graph, tape)):
-            if step <= view.playhead:
-                touched[leaf] = None
-        unreached = [place for place in everything if graph.leaves[place].node == UNKNOWN]
-        rest = [place for place in everything if place not in touched and graph.leaves[place].node != UNKNOWN]
-        return [*touched, *unreached, *rest]
-
-    def _deliveries(self, graph: BackwardGraph, tape: Tape) -> list[tuple[int, int]]:
-        if self._events[0] is not tape:
-            steps = [
-                (tape.contribution_step[index], place)
-                for place, leaf in enumerate(graph.leaves)
-                if leaf.node != UNKNOWN
-                for index in tape.indices_to(leaf.node, leaf.input_nr)
-            ]
-            self._events = (tape, sorted(steps))
-        return self._events[1]
+        if self._order_of is not tape:
+            last = last_steps(graph, tape)
+            self._order_of, self._order = tape, sorted(range(len(last)), key=last.__getitem__)
+            self._last = sorted(last)
+        return self._order
 
     def _fit(self, view: View) -> Columns:
         """The columns that there is room for: elements of small leaves first, then what else there is to say of a leaf."""
@@ -130,6 +119,7 @@ class Leaves(PickList):
             return self._columns
         leaves = graph.leaves
         full = max([NAMES[0], *(min(len(leaf.name), NAMES[2]) + 1 for leaf in leaves)])
+        fullest = max([full, *(min(len(all_names(leaf)), NAMES[2]) + 1 for leaf in leaves)])
         shape = max([7, *(len(numbers.shape(leaf.shape)) + 1 for leaf in leaves)])
         owner = max((len(_owner(leaf)) for leaf in leaves), default=0) if any(leaf.owner for leaf in leaves) else 0
         had = any(tape.leaf_before(place) != NO_TENSOR for place in range(len(graph.reached)))
@@ -138,7 +128,7 @@ class Leaves(PickList):
             for kept in _choices(had, view.returns):
                 at = _columns(most, min(full, NAMES[1]), shape, owner, had, kept)
                 if at.width <= room:
-                    return replace(at, name=min(full, at.name + room - at.width))
+                    return replace(at, name=min(fullest, at.name + room - at.width))
         return replace(at, name=max(NAMES[0], at.name + room - at.width))
 
     # ------------------------------------------------------------ drawing
@@ -167,7 +157,8 @@ class Leaves(PickList):
         graph, tape = view.graph, view.tape
         leaf = graph.leaves[place]
         reason = unreached(graph, tape, place)
-        line = Line().left(ending(leaf.name, at.name - 1), at.name, colours.warning if reason else colours.leaf)
+        names = all_names(leaf) if len(all_names(leaf)) < at.name else ending(leaf.name, at.name - 1)
+        line = Line().left(names, at.name, colours.warning if reason else colours.leaf)
         if at.shape:
             line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:
@@ -237,6 +228,25 @@ def unreached(graph: BackwardGraph, tape: Tape, place: int) -> str:
     if leaf.node == UNKNOWN:
         return "not used" if leaf.requires_grad else "frozen"
     return "" if tape.step_of(leaf.node) or tape.indices_to(leaf.node, leaf.input_nr) else "not reached"
+
+
+def last_steps(graph: BackwardGraph, tape: Tape) -> list[int]:
+    """By leaf: the step of the last contribution to it, beyond all steps where the pass brings it nothing."""
+    return [
+        max((tape.contribution_step[index] for index in tape.indices_to(leaf.node, leaf.input_nr)), default=tape.steps + 1)
+        if leaf.node != UNKNOWN
+        else tape.steps + 1
+        for leaf in graph.leaves
+    ]
+
+
+def all_names(leaf: Leaf) -> str:
+    """`tokens.weight = head.weight`; the same path seen from further out is no other name."""
+    names = [leaf.name]
+    for alias in sorted(leaf.aliases, key=len):
+        if not any(alias == name or alias.endswith(f".{name}") or name.endswith(f".{alias}") for name in names):
+            names.append(alias)
+    return " = ".join(names)
 
 
 def ending(name: str, width: int) -> str:
