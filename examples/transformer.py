@@ -3,8 +3,9 @@
 Look at: the Tape opens folded by module, equal blocks rolled into one row.
     n        one visible row at a time: the head, the last block, …; l unfolds, h folds
     m        to the end of a module; f line by line of the forward in reverse
-    5        Leaves: tokens.weight has two names and two contributions, because the head uses the embedding's weight
-    /attn    search; . and , next and previous match
+    5 G z    the last of the Leaves: tokens.weight = head.weight, two names and two contributions, because the head uses
+             the embedding's weight
+    /attn    Enter: opens the block that holds the first match, and says which of how many; . and , next and previous match
 """
 
 import torch

@@ -1,8 +1,8 @@
 """Two outputs, one seed: J = [x0² + x1, x0·x1] at x = (2, 3).
 
-Look at: the seed [1, 10] at the top of the Tape, and the two contributions that meet in x.
+Look at: the seed [1, 10] at the top of the Tape, and the four contributions that meet in x.
     n        one node at a time; on the last rows see x.grad grow: 1 of 4, 2 of 4, …
-    s 1,1    another seed: x.grad becomes [7, 3] at once      {   back to the script's own
+    s 1,1    Enter: another seed; x.grad becomes [7, 3] at once      {   back to the script's own
     ( )      the rows of the Jacobian, one after the other
 
 By hand. The Jacobian, one row for each output:
