@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -132,7 +131,7 @@ class _Parser(argparse.ArgumentParser):
             add("--once", action="store_true"),
             add("--budget", type=values.size, default=0),
             add("--no-origins", action="store_false", dest="origins"),
-            add("--python", type=values.interpreter, default=sys.executable),
+            add("--python", type=values.interpreter, default=values.own_interpreter()),
         ]
         """Those that only a run of a script can use."""
         self.showing = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Sequence
 
 from gradscope.errors import UsageError
@@ -95,6 +96,19 @@ def interpreter(text: str) -> str:
             f"--python {text}: there is no such program", "name the interpreter that runs your script: .venv/bin/python"
         )
     return found
+
+
+def own_interpreter() -> str:
+    """The python that runs us, by the name a person would start it with.
+
+    An installed `gradscope` begins with a line that may name `…/bin/python3.11`, where `python script.py` is `…/bin/python`. With
+    `python -m gradscope` it is what was typed.
+    """
+    usual = os.path.join(os.path.dirname(sys.executable), "python")
+    as_module = getattr(sys.modules["__main__"], "__spec__", None) is not None
+    if as_module or not os.path.exists(usual) or not os.path.samefile(usual, sys.executable):
+        return sys.executable
+    return usual
 
 
 def target(path: str) -> str:

@@ -184,7 +184,7 @@ class Calls:
                 self._link.send(m.Recorded(stop.tapes[1] if stop.tapes else stop.first_pass()))
             if self._gradient:
                 text, self._gradient = self._gradient, ""
-                self._link.send(m.Recorded(stop.explore_with(text)))
+                self._link.send(stop.explore_with(text))
         except Exception as error:
             stop.refuse(0, error)
 
@@ -239,11 +239,7 @@ class Calls:
         text, self._gradient = self._gradient, ""
         if not text or call.batched:
             return None
-        try:
-            return m.Recorded(stop.explore_with(text, number=2))
-        except Exception as error:
-            stop.refuse(0, error)
-            return None
+        return stop.explore_with(text, number=2)
 
     def _recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None = None, wait: bool = False) -> After:
         assert stop.subject is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+import msgspec
 import torch
 
 from gradscope.debuggee import subject as subjects
@@ -82,15 +83,7 @@ class Stop:
 
     def refuse(self, request: int, error: Exception) -> None:
         """Say why something cannot be had. An error that is ours is told as such; the script lives on."""
-        if isinstance(error, GradscopeError):
-            self._link.send(m.Refused(request, error.what, error.why, error.hint))
-        elif isinstance(error, Cancelled):
-            self._link.send(m.Refused(request, "the pass was given up", "you cancelled it"))
-        elif isinstance(error, torch.OutOfMemoryError):
-            self._link.send(m.Refused(request, "out of memory", str(error), "a smaller --budget holds fewer gradients"))
-        else:
-            why = f"{type(error).__name__}: {error}"
-            self._link.send(m.Refused(request, "gradscope could not do this", why, "this is a fault of gradscope's"))
+        self._link.send(_refused(request, error))
 
     def release(self) -> None:
         """Let go of all tensors and of the graph."""
@@ -161,10 +154,14 @@ class Stop:
             found.append(subject.seed(text, subject.root(place), shown) if text else own)
         return found
 
-    def explore_with(self, text: str, number: int = 0) -> TapeColumns:
-        """One more pass, every root seeded with this expression."""
-        subject = self._explorable()
-        return self._run(self._seeds_of_roots(subject, [text] * len(subject.seeds)), edited=True, number=number)
+    def explore_with(self, text: str, number: int = 0) -> m.Report:
+        """One more pass, every root seeded with this expression: its record, or why there is none."""
+        try:
+            subject = self._explorable()
+            seeds = self._seeds_of_roots(subject, [text] * len(subject.seeds))
+            return m.Recorded(self._run(seeds, edited=True, number=number))
+        except Exception as error:
+            return msgspec.structs.replace(_refused(0, error), seed=text)
 
     def _pick_root(self, request: m.PickRoot) -> None:
         if not 0 <= request.tensor < len(self.live):
@@ -217,3 +214,14 @@ class Stop:
             except (GradscopeError, RuntimeError):
                 missing.append(number)
         self._link.send(m.TensorsDone(request, missing))
+
+
+def _refused(request: int, error: Exception) -> m.Refused:
+    if isinstance(error, GradscopeError):
+        return m.Refused(request, error.what, error.why, error.hint)
+    if isinstance(error, Cancelled):
+        return m.Refused(request, "the pass was given up", "you cancelled it")
+    if isinstance(error, torch.OutOfMemoryError):
+        return m.Refused(request, "out of memory", str(error), "a smaller --budget holds fewer gradients")
+    why = f"{type(error).__name__}: {error}"
+    return m.Refused(request, "gradscope could not do this", why, "this is a fault of gradscope's")

@@ -171,6 +171,8 @@ class Refused(_Message, frozen=True):
     why: str
     hint: str = ""
     findings: list[Finding] = []
+    seed: str = ""
+    """the text of `--gradient`, where that is what was refused"""
 
 
 class Resumed(_Message, frozen=True):

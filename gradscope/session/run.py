@@ -23,7 +23,7 @@ from gradscope.session.breaks import Breaks, Met
 from gradscope.session.sources import Sources
 from gradscope.session.stepping import Landmark, Walk
 from gradscope.session.tour import Tour
-from gradscope.session.view import Busy, Exit, State, Stop, View
+from gradscope.session.view import Busy, Exit, RefusedSeed, State, Stop, View
 
 STOPS_KEPT = 64
 
@@ -242,7 +242,9 @@ class Run:
         if report.findings and self._visits:
             stop = self._visits[-1].stop
             stop.findings = merged([*stop.findings, *report.findings], call=stop.call.number)
-        if report.request == 0 and self._visits:
+        if report.seed and self._visits:
+            self._visits[-1].stop.refused_seed = RefusedSeed(report.seed, error)
+        elif report.request == 0 and self._visits:
             self._visits[-1].stop.refusal = str(error)
         elif not self._asking.refused(report.request, error):
             self.on_error(error)
@@ -281,6 +283,11 @@ class Run:
     @property
     def _walk(self) -> Walk | None:
         return self._here.walk if self._here else None
+
+    @property
+    def refused_seed(self) -> RefusedSeed | None:
+        """What was typed as `--gradient` and is no seed for the call it met."""
+        return next((visit.stop.refused_seed for visit in self._visits if visit.stop.refused_seed is not None), None)
 
     @property
     def at_newest(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
@@ -29,6 +30,14 @@ class State(Enum):
     SNAPSHOT = "snapshot"
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedSeed:
+    """What `--gradient` said for the first stop, and why it is no seed there."""
+
+    text: str
+    error: GradscopeError
+
+
 @dataclass(slots=True)
 class Stop:
     """One stop of the script, with everything recorded there. Only the session changes it."""
@@ -44,6 +53,7 @@ class Stop:
     committed: Committed | None = None
     refusal: str = ""
     """why nothing could be explored here, for the screen"""
+    refused_seed: RefusedSeed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,3 +188,18 @@ def test_the_version_is_that_of_the_project() -> None:
     assert f'version = "{parse(["--version"]).text.split()[1]}"' in project  # type: ignore[union-attr]
     with pytest.raises(UsageError):
         parse(["--versio"])
+
+
+@pytest.mark.parametrize(("as_module", "shown"), [(False, "python"), (True, "python3.99")])
+def test_the_interpreter_is_called_what_python_would_call_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_module: bool, shown: str
+) -> None:
+    """The first line of an installed `gradscope` names `python3.99`; `python script.py` shows `python`."""
+    (tmp_path / "python3.99").symlink_to(sys.executable)
+    (tmp_path / "python").symlink_to("python3.99")
+    (tmp_path / "python4").symlink_to("/bin/sh")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3.99"))
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", object() if as_module else None)
+    assert options("train.py").python == str(tmp_path / shown)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python4"))
+    assert options("train.py").python == str(tmp_path / "python4")

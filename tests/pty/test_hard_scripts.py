@@ -107,6 +107,16 @@ def test_input_reads_what_is_typed_in_the_output_tab(start) -> None:
     program.wait("ended, exit 0")
 
 
+def test_a_vector_without_a_seed_asks_for_one(start) -> None:
+    program = start("import torch\nx = torch.ones(3, requires_grad=True)\ny = x * 2\ny.backward()\n")
+    program.wait("grad can be implicitly created only for scalar outputs")
+    program.wait("y = ")
+    program.press("1,2,3", "enter")
+    program.wait("step 0/2")
+    program.press("c")
+    program.wait("step 2/2")
+
+
 def test_a_progress_bar_stays_on_its_line(start) -> None:
     program = resumed(
         start,

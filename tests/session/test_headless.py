@@ -126,6 +126,14 @@ def test_a_call_that_torch_refuses(run: Runs, capfd: pytest.CaptureFixture[str])
     assert (stop.tapes, [finding.kind for finding in stop.findings]) == ((), ["nonscalar-root"])
 
 
+def test_a_gradient_option_that_does_not_fit_is_told(run: Runs, capfd: pytest.CaptureFixture[str]):
+    assert run(LOOP, gradient="1,2") == 2
+    out, err = capfd.readouterr()
+    assert out == "grad [6.0, 12.0]\n"
+    assert "gradscope: --gradient 1,2: the seed does not fit" in err
+    assert [tape.kind for tape in run.report.stops[0].tapes] == ["committed"]
+
+
 def test_a_finding_that_must_not_be(run: Runs):
     text = "import torch\nw = torch.zeros(2, requires_grad=True)\nw.sqrt().sum().backward()\nraise SystemExit(1)\n"
     assert run(text, fail_on=("nonfinite-origin",)) == 3

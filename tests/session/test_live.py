@@ -192,6 +192,25 @@ def test_a_seed_that_torch_would_refuse_stops_with_the_reason(write):
         assert view.exit.message == "RuntimeError: grad can be implicitly created only for scalar outputs"
 
 
+def test_a_gradient_option_that_does_not_fit_is_kept_with_its_reason(write):
+    """The pass of the script's own seed is there all the same, and a later call is not asked for it again."""
+    with living(write(TWO_OUTPUTS), gradient="1,2,3,4") as live:
+        view = live.until(lambda view: view.stop is not None and view.stop.refused_seed is not None)
+        assert view.stop is not None
+        refused = view.stop.refused_seed
+        assert refused is not None
+        assert (refused.text, view.stop.refusal) == ("1,2,3,4", "")
+        assert [line.split() for line in refused.error.what.splitlines()] == [
+            ["the", "seed", "does", "not", "fit"],
+            ["J", "2", "float32", "cpu"],
+            ["seed", "4", "float32", "cpu"],
+        ]
+        assert refused.error.why == "4 cells for 2 elements"
+        assert (total(view), view.edited) == ((34.0, 21.0), False)
+        live.session.explore(["1,2"])
+        assert total(live.until(lambda view: view.edited)) == (8.0, 5.0)
+
+
 def test_a_script_without_a_call_stops_at_its_end(write):
     script = write("import torch\nx = torch.tensor([1.0, 2.0], requires_grad=True)\ny = (x * x).sum()\n")
     with living(script) as live:

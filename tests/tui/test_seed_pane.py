@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import graphs
+import pytest
 from graphs import Drawing
 from pane_app import PaneApp, view_of
+from playing import Play, call
 from textual.widgets import Input
 
 from gradscope.model.columns import Seed
+from gradscope.protocol import messages as m
 from gradscope.protocol.messages import Call
 from gradscope.session.view import State, Stop, View
 from gradscope.tui.messages import SeedTyped
@@ -244,6 +247,61 @@ async def test_a_stop_for_the_seed_opens_the_line_and_says_why() -> None:
         assert "grad can be implicitly created only for scalar outputs" in app.text()
         await pilot.press(*"ones", "enter")
         assert app.told[-1] == SeedTyped(["ones"])
+
+
+SCALARS = "grad can be implicitly created only for scalar outputs"
+
+SEEDLESS = (
+    m.Stopped(Call(1, "backward", "a.py", 3, "<module>", "J.backward()"), "seed", SCALARS),
+    m.Source("a.py", "import torch\n"),
+    m.Captured(graphs.two_outputs()[0].columns),
+)
+
+
+@pytest.mark.parametrize("looks", [(3,), (1, 3), (2, 3), (1, 2, 3)])
+async def test_the_line_opens_however_many_reports_come_between_two_looks(looks: tuple[int, ...]) -> None:
+    """Torch would refuse the call: there is a root as soon as the graph is there, and a seed is asked for."""
+    play = Play()
+    app = PaneApp(play.session.view())
+    async with app.run_test(size=(120, 36)) as pilot:
+        told = 0
+        for upto in looks:
+            play.tell(*SEEDLESS[told:upto])
+            told = upto
+            app.show(play.session.view())
+            await pilot.pause()
+        assert app.seed.editing
+        assert SCALARS in app.text()
+        assert "no root yet" not in app.text()
+        await pilot.press(*"ones", "enter")
+        assert app.told[-1] == SeedTyped(["ones"])
+
+
+@pytest.mark.parametrize("looks", [(4,), (1, 2, 3, 4), (2, 4), (3, 4)])
+async def test_a_gradient_option_that_does_not_fit_is_shown_in_the_line(looks: tuple[int, ...]) -> None:
+    play = Play()
+    reports = (
+        m.Stopped(call(), "call"),
+        m.Captured(play.graph.columns),
+        m.Recorded(play.tape([(1.0, 10.0)])),
+        m.Refused(0, "the seed does not fit", "4 cells for 2 elements", seed="1,2,3,4"),
+    )
+    app = PaneApp(play.session.view())
+    async with app.run_test(size=(120, 36)) as pilot:
+        told = 0
+        for upto in looks:
+            play.tell(*reports[told:upto])
+            told = upto
+            app.show(play.session.view())
+            await pilot.pause()
+        assert app.seed.editing
+        assert app.query_one(Input).value == "1,2,3,4"
+        assert "✗ the seed does not fit" in app.text()
+        assert "4 cells for 2 elements" in app.text()
+        await pilot.press("escape")
+        app.show(play.session.view())
+        await pilot.pause()
+        assert not app.seed.editing
 
 
 async def test_the_line_closes_when_the_script_runs_on() -> None:

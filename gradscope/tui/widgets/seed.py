@@ -14,7 +14,7 @@ from gradscope.model.columns import UNKNOWN, Root
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import Value
 from gradscope.session import passes, seeding
-from gradscope.session.view import State, Stop, View
+from gradscope.session.view import RefusedSeed, State, Stop, View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, MUTED, SEED, TEXT, WARNING
 from gradscope.tui.messages import FetchWanted, SeedTyped, TensorFetched
@@ -78,8 +78,9 @@ class SeedPane(Pane):
     # ------------------------------------------------------------ what the app calls
 
     def show(self, view: View) -> None:
-        state = (view.tape, view.stop, view.state, view.edited, view.stop and len(view.stop.passes))
+        stop = view.stop
         self._view = view
+        state = (view.tape, stop, view.state, view.edited, stop and len(stop.passes), self._graph, stop and stop.refused_seed)
         if state == self._drawn:
             return
         accepted = self._submitted and view.tape is not None and view.tape is not self._drawn[0]
@@ -90,9 +91,23 @@ class SeedPane(Pane):
             self.leave()
         self._root = min(self._root, max(0, len(self._roots) - 1))
         self._draw()
-        if view.stop is not None and view.stop.reason == "seed" and view.stop is not self._opened_for:
-            self._opened_for = view.stop
+        self._open_unasked(view)
+
+    def _open_unasked(self, view: View) -> None:
+        """Once a stop, as soon as its roots are known: where there is no seed to go on with, or `--gradient` was none."""
+        stop = view.stop
+        if stop is None or stop is self._opened_for or not self._roots or view.state is not State.STOPPED:
+            return
+        if stop.refused_seed is not None:
+            self._opened_for = stop
+            self.call_after_refresh(self._refuse_typed, stop.refused_seed)
+        elif stop.reason == "seed" and view.tape is None:
+            self._opened_for = stop
             self.call_after_refresh(self.edit)
+
+    def _refuse_typed(self, refused: RefusedSeed) -> None:
+        self._line.value = refused.text
+        self.refuse(refused.error.what, refused.error.why, refused.error.hint)
 
     @property
     def editing(self) -> bool:

@@ -16,7 +16,7 @@ from gradscope.tui import colours, numbers
 from gradscope.tui.glyphs import FOLDED, UNFOLDED
 
 if TYPE_CHECKING:
-    from gradscope.session.view import View
+    from gradscope.session.view import Stop, View
 
 FLAGGED = 256
 """a group of more steps shows no flags: looking at them all would be slow"""
@@ -155,6 +155,16 @@ def _seed_text(tape: Tape) -> str:
     return seed.expression
 
 
+def _waiting_at(stop: Stop) -> list[str]:
+    if stop.live:
+        return ["pick a root among the live tensors"]
+    if stop.reason == "seed":
+        return ["this call has no seed", "", *stop.detail.splitlines(), "s gives it one"]
+    if stop.reason in ("end", "line", "no-graph"):
+        return ["nothing to record here", "", *stop.detail.splitlines()]
+    return ["recording…"]
+
+
 def waiting(view: View) -> list[str]:
     """What stands in place of the rows while there are none."""
     if view.stop is not None and view.stop.refusal:
@@ -162,7 +172,7 @@ def waiting(view: View) -> list[str]:
     if view.busy is not None:
         return [f"{view.busy.what}…"]
     if view.stop is not None and view.state.value == "stopped":
-        return ["recording…"] if not view.stop.live else ["pick a root among the live tensors"]
+        return _waiting_at(view.stop)
     return {
         "starting": ["the script starts; it stops at its first backward call"],
         "running": [f"the script runs: {view.calls:,} backward call{'' if view.calls == 1 else 's'} so far"],
