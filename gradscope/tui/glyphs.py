@@ -48,9 +48,8 @@ def to_ascii(text: str) -> str:
 
 
 def wants_ascii() -> bool:
-    """Whether the terminal's locale cannot show the signs."""
-    encoding = locale.getpreferredencoding(False).lower().replace("-", "")
-    return encoding != "utf8"
+    """Whether the terminal's locale cannot show the signs; of the locale itself, which Python's UTF-8 mode passes over."""
+    return locale.nl_langinfo(locale.CODESET).lower().replace("-", "") != "utf8"
 
 
 class AsciiFilter(LineFilter):

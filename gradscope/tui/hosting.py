@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
-from textual.app import App
 from textual.message import Message
 
 from gradscope.errors import GradscopeError
 from gradscope.tui.bridge import Bridge, OutputCame, ReportsCame, ScriptGone
+from gradscope.tui.keys_in_order import KeysInOrder
 
 if TYPE_CHECKING:
     from gradscope.session.launcher import Launched
@@ -47,7 +47,7 @@ class ReportRead(Message):
     """A big report has been taken in."""
 
 
-class Hosting(App[int]):
+class Hosting(KeysInOrder):
     """Owns session, bridge and terminal. Everything here runs in the UI thread, the workers' bodies apart."""
 
     def __init__(self, options: Options | None = None, session: Session | None = None) -> None:

@@ -37,5 +37,5 @@ def test_text_keeps_its_cells(text: str, expected: str) -> None:
     ("encoding", "wanted"), [("UTF-8", False), ("utf8", False), ("ANSI_X3.4-1968", True), ("ISO-8859-1", True)]
 )
 def test_locale_decides(encoding: str, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("locale.getpreferredencoding", lambda do_setlocale: encoding)
+    monkeypatch.setattr("locale.nl_langinfo", lambda item: encoding)
     assert glyphs.wants_ascii() is wanted
