@@ -1,9 +1,9 @@
 """Gradient accumulation: four micro-batches, one optimizer step, the gradient of the whole batch.
 
-Look at: the Leaves pane at each of the four stops: ".grad was" is None at first, then what the calls before left there.
-    c        to the end: so far and after
-    >        the next micro-batch: .grad was is now what c showed before
-    s *4     what would happen without dividing the loss by four
+Look at: the Node of model.weight at each of the four stops: "was" is None at first, then what the calls before left there.
+    c        to the end, where model.weight is: was, the total of this call, and what .grad becomes
+    >        the next micro-batch: was is now what .grad became before
+    s *4     Enter: what would happen without dividing the loss by four
 
 By hand: the mean over a batch of eight is the mean of the means over four batches of two, so each loss is divided by four.
 """

@@ -1,8 +1,8 @@
 """A classic bug: a layer that never learns, because its output was cut off the graph.
 
 Look at: the Leaves pane. `encoder` owns two parameters that the optimizer steps, and no pass reaches them.
-    5        Leaves: encoder.weight and encoder.bias are "not reached"; head.weight and head.bias are
-    a        to the finding: the line where the graph was cut
+    5        Leaves: encoder.weight and encoder.bias are "not used", and SGD[0] steps them; head.weight and head.bias get theirs
+    a        to the finding, which lists what may have cut the graph: here it is the detach() in forward
     >        the next call: the same again
 
 The cure: leave out .detach() in forward. To freeze a layer on purpose, say so: encoder.requires_grad_(False).

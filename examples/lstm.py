@@ -1,8 +1,8 @@
 """An LSTM cell unrolled by hand over eight steps: the same four weights get one contribution for each step.
 
 Look at: how the gradient travels back in time through `cell`, and how the weights add up.
-    m        to the end of a module: one call of the cell after the other, the last one first
-    5        Leaves: cell.weight_hh "1 of 8", "2 of 8", …; select it and see each contribution in the Step tab
+    m        to the end of a module: the loss, the head, then one call of the cell after the other, the last one first
+    5        Leaves: cell.weight_hh 1/8, 2/8, …; select it and see each contribution in the Node pane
     d u      follow an edge toward the leaves, or toward the loss
 """
 

@@ -4,7 +4,7 @@ Look at: the finding. x[0] = 0 is handled by the safe branch, yet sqrt(0) has an
 branch that was not picked, and 0 · inf is NaN.
     a        to the finding: SqrtBackward0, element [0], where the first NaN is made; what it says stands in pane 5
              pane 3, the Node: 0 arrives, × local derivative inf, = nan is sent to x
-    v        the same gradients full screen: what arrives, what is sent
+    v        the same gradients full screen: what arrives, and with ] what is sent; Esc to come back
     >        on to the second call: the cure, and no finding
 
 The cure: make the input of the branch safe before the function that blows up.

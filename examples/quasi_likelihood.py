@@ -11,9 +11,9 @@ and that is just what a seed is: mu.backward(gradient=-dQ/dmu) gives the gradien
 
 Look at: the Seed pane, one cell for each observation: large where the model is wrong and the variance is small.
     c        to the end: b.grad at the first iteration
-    s *2     a seed twice as large (phi halved) doubles b.grad: phi cancels in the fit, not in the standard errors
+    s *2     Enter: a seed twice as large (phi halved) doubles b.grad: phi cancels in the fit, not in the standard errors
     ( )      one observation alone: how it pulls at b
-    >        the next iteration: watch the seed shrink as the fit improves
+    >        the next iteration (after an edit Enter: with the script's own seed): watch the seed shrink as the fit improves
 
 Each iteration is a step of Fisher scoring, b += (Xᵀ W X)⁻¹ (-b.grad) with W = mu / phi. The answer is checked against iteratively
 reweighted least squares, which solves the same equations another way.

@@ -3,7 +3,7 @@
 Look at: the first stop has the vector J as its root and v as its seed; at the second the root is a scalar, and v sits in a node.
     c        to the end of the pass: x.grad is [22, 23]
     ( )      one-hot seeds: x.grad shows the rows of the Jacobian, [3, 0], [2, 1] and [3, 6]
-    >        on to the next backward call, then c again: the same [22, 23] by another way
+    >        on to the next backward call (after an edit Enter: with the script's own seed): the same [22, 23] by another way
 
 By hand, at x = (1, 2):
 

@@ -1,7 +1,7 @@
 """torch.autograd.grad for chosen inputs only: nothing is added to any .grad, and what was not asked for is not worked out.
 
 Look at: the call's `inputs`; the pass only runs the nodes on a way from the loss to them.
-    5        Leaves: w is an input and gets its gradient; x and c are not asked for
+    5        Leaves: w is an input and gets its gradient; x and c are not asked for, so the pass does not reach them
     c        to the end: the gradient of w is [16, -8]
     >        on to the second call, which asks for x and for hidden, no leaf at all
 

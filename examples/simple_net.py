@@ -2,8 +2,8 @@
 
 Look at: how one pass runs through the net from the loss back to fc1, and what it leaves in each parameter.
     n        node by node; f line by line of the forward code in reverse; m to the end of a module
-    5        Leaves: .grad was, so far, and the optimizer that owns it (SGD[0])
-    >        the next backward call; .grad was is None again, because zero_grad came before it
+    5        Leaves: what .grad was, the norm of what has come so far, and the optimizer that owns it (SGD[0])
+    >        the next backward call; .grad was None again, because zero_grad came before it
     b        on a line or node sets a breakpoint: b, then r
 """
 
