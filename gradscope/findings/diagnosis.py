@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradscope.findings.finding import SEVERITIES, Finding
+from gradscope.findings.finding import SEVERITIES, Finding, Related
 from gradscope.findings.gains import gains
 from gradscope.findings.missing import missing, partial
 from gradscope.findings.nonfinite import nonfinite
@@ -14,15 +14,23 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
 
 
-def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False) -> list[Finding]:
-    """What is wrong in a pass, worst first. `inputs` says that the call named the tensors to differentiate for."""
+def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Related | None = None) -> list[Finding]:
+    """What is wrong in a pass, worst first.
+
+    Args:
+        graph: what the call differentiates.
+        tape: the pass.
+        inputs: the call named the tensors to differentiate for.
+        call: where it was made; findings about its seeds and inputs point there.
+    """
+    calls = () if call is None else (call,)
     return worst_first(
         (
             *not_exact(graph, tape),
             *nonfinite(graph, tape),
             *partial(graph, tape),
-            *zeros(graph, tape),
-            *missing(graph, tape, inputs),
+            *zeros(graph, tape, calls),
+            *missing(graph, tape, inputs, calls),
             *gains(graph, tape),
             *hook_changed(graph, tape),
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
 from gradscope.findings.place import at_node
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Leaf
@@ -12,7 +12,7 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
 
-def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[Finding]:
+def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence[Related] = ()) -> Iterator[Finding]:
     """Leaves that want a gradient and that nothing reaches. With `inputs` only the tensors named in the call want one."""
     if tape.failure is not None:
         return
@@ -22,7 +22,7 @@ def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[
         if not leaf.requires_grad or (inputs and leaf.kind != "input" and leaf.node == UNKNOWN):
             continue
         if leaf.node == UNKNOWN:
-            yield _unreached(graph, leaf, owned=bool(leaf.owner) and _optimizer(leaf) in reached)
+            yield _unreached(graph, leaf, owned=bool(leaf.owner) and _optimizer(leaf) in reached, calls=calls)
         elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
 
@@ -37,7 +37,7 @@ def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
     return any(not tape.step_of(leaf.node) for leaf in graph.reached)
 
 
-def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool) -> Finding:
+def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool, calls: Sequence[Related]) -> Finding:
     """A warning where the call asks for the leaf, or the optimizer that steps it also steps others that are reached."""
     origin = graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
     steps = f", though {leaf.owner} steps it" if leaf.owner else ""
@@ -51,6 +51,7 @@ def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool) -> Finding:
         ),
         file=origin.file if origin else "",
         line=origin.line if origin else 0,
+        related=tuple(calls) if leaf.kind == "input" else (),
         leaf=leaf.name,
     )
 

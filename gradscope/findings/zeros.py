@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
 from gradscope.findings.place import at_node, listed, name
 from gradscope.model.backward_graph import BackwardGraph, short_op
 from gradscope.model.tape import Tape
@@ -19,10 +19,10 @@ CLIPPED = 0.5
 """Told when a clipping function stops the gradient of at least this share of its elements."""
 
 
-def zeros(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+def zeros(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> Iterator[Finding]:
     """What makes the whole gradient of some leaf zero, and functions that clip most of their elements."""
     zero = _zero_tensors(tape)
-    seeds = list(_seeds(graph, tape, zero))
+    seeds = list(_seeds(graph, tape, zero, calls))
     yield from seeds or _starving(graph, tape, zero)
     yield from _clipped(graph, tape)
 
@@ -57,7 +57,7 @@ def _suspects(tape: Tape, zero: set[int]) -> list[int]:
     return sorted(steps - {0})
 
 
-def _seeds(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Finding]:
+def _seeds(graph: BackwardGraph, tape: Tape, zero: set[int], calls: Sequence[Related]) -> Iterator[Finding]:
     given = [seed for seed in tape.seeds if seed.tensor != NO_TENSOR]
     if not given or not all(seed.tensor in zero for seed in given):
         return
@@ -65,11 +65,12 @@ def _seeds(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Finding
         node, _ = tape.seed_slot(seed.root)
         message = f"the seed of {graph.roots[seed.root].name} is all zero, so every gradient of this pass is"
         hint = "give a gradient= that is not zero, in the root's dtype (an integer seed loses its fractions)"
-        yield at_node(graph, node, KIND, "info" if _meant(tape, seed.expression) else "warning", message, hint)
+        severity = "info" if _meant(tape, seed.expression) else "warning"
+        yield at_node(graph, node, KIND, severity, message, hint, related=calls)
 
 
 def _meant(tape: Tape, written: str) -> bool:
-    """Whether a seed of zeros is no accident: a library's (torch's jvp and hvp differentiate such a pass), typed, or spelled out."""
+    """Whether a seed of zeros is no accident: torch's own (jvp and hvp differentiate such a pass), typed, or spelled out."""
     spelled_out = "zero" in written or (re.search(r"\b0", written) is not None and re.search(r"[1-9]", written) is None)
     return tape.edited or not written or spelled_out
 

@@ -143,7 +143,8 @@ class TestZero:
         graph = drawing.graph()
         columns = drawing.tape(graph, [(0.0, 0.0)]).columns
         columns.seeds, columns.edited = [replace(columns.seeds[0], expression=written)], edited
-        assert [found.severity for found in diagnose(graph, Tape(columns, graph))] == [severity]
+        call = Related(FILE, 9, "the call")
+        assert [(one.severity, one.related) for one in diagnose(graph, Tape(columns, graph), call=call)] == [(severity, (call,))]
 
     def test_a_clamp_that_stops_most_elements(self):
         (found,) = told(pipeline((1.0, 0.0), ops=["ClampBackward1"]))
@@ -200,8 +201,9 @@ class TestMissing:
         drawing = pipeline((1.0, 1.0))
         drawing.leaf("view", reached=False, kind="input")
         graph = drawing.graph()
-        (found,) = diagnose(graph, drawing.tape(graph, [(1.0, 1.0)]), inputs=True)
-        assert (found.kind, found.severity, found.leaf) == ("missing-gradient", "warning", "view")
+        call = Related(FILE, 9, "the call")
+        (found,) = diagnose(graph, drawing.tape(graph, [(1.0, 1.0)]), inputs=True, call=call)
+        assert (found.kind, found.severity, found.leaf, found.related) == ("missing-gradient", "warning", "view", (call,))
 
     def test_leaves_reached_before_a_failure(self):
         drawing = graphs.Drawing()
