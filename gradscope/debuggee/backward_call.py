@@ -34,6 +34,9 @@ class BackwardCall:
     frame: FrameType | None = field(repr=False)
     refusal: str = ""
     """torch's own text when it will not take the seeds"""
+    thread: str = field(default_factory=lambda: threading.current_thread().name)
+    company: list[str] = field(default_factory=list)
+    """names of the other threads that were in a backward call of theirs meanwhile, so far"""
     edited: Sequence[torch.Tensor | None] | None = None
     """Set before the call goes on: seeds to use instead of the script's own."""
 
@@ -68,10 +71,6 @@ class BackwardCall:
     def batched(self) -> bool:
         """The call is vectorised (`is_grads_batched`): every gradient has a hidden dimension."""
         return any(seed is not None and torch._C._functorch.is_legacy_batchedtensor(seed) for seed in self.seeds)
-
-    @property
-    def thread(self) -> str:
-        return threading.current_thread().name
 
     @property
     def given(self) -> tuple[bool, ...]:

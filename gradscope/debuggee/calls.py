@@ -12,10 +12,12 @@ import torch
 
 from gradscope.debuggee import live_roots
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.call_reports import CallReports, OneCall
 from gradscope.debuggee.commit import Check, Recorded, Verdict
 from gradscope.debuggee.explore import CannotExplore
 from gradscope.debuggee.intercept import After, Interception
-from gradscope.debuggee.live_roots import Scope
+from gradscope.debuggee.live_roots import Candidate, Scope
+from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.origins import install as install_origins
 from gradscope.debuggee.refusals import findings_of
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 
 _VECTORISED = CannotExplore(
     "this call runs many passes at once",
-    "is_grads_batched gives every gradient a hidden dimension",
+    "is_grads_batched gives every gradient a hidden dimension, so no single pass can be shown",
     "give one seed at a time to look at it",
 )
+_PATIENCE = 10.0
+"""Seconds for which a call waits for another thread's that is being recorded. Then it passes: that one may wait for this."""
 
 
 class Calls:
@@ -45,6 +49,10 @@ class Calls:
         self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
         self._interception = Interception(self._on_call)
         self._interception.install()
+        self._reports = CallReports(server.link)
+        self._free = threading.Condition(server.turn)
+        self._taken = 0
+        """the thread whose call is being recorded before it stops"""
         self._gradient = server.configure.gradient
         """the seed for the first stop, until it has come"""
         self._left = server.configure.record
@@ -61,11 +69,13 @@ class Calls:
         """Round everything we do ourselves on a thread of the script."""
         with self._link.interrupts:
             if self.origins is None or threading.current_thread() is not threading.main_thread():
-                yield
+                with modes_off():
+                    yield
                 return
             self.origins.pause()
             try:
-                yield
+                with modes_off():
+                    yield
             finally:
                 self.origins.resume()
 
@@ -100,6 +110,9 @@ class Calls:
         server = self._server
         if server.configure.record:
             return self._record_if_wanted(call) if self._left else None
+        here = threading.get_ident()
+        if not self._free.wait_for(lambda: self._taken in (0, here), _PATIENCE):
+            return None
         if server.stops.at(call.number) or server.is_at_place(call):
             return self._stop(call, call.reason, call.detail)
         if server.conditions and call.reason == "call" and not call.batched:
@@ -188,9 +201,13 @@ class Calls:
         except Exception as error:
             stop.refuse(0, error)
 
+    def _alive(self, scopes: Sequence[Scope]) -> Sequence[Candidate]:
+        """The tensors that could be differentiated."""
+        return live_roots.find(torch, scopes, (lambda number: None) if self.origins is None else self.origins.lookup)
+
     def _offer(self, stop: Stop, scopes: Sequence[Scope]) -> None:
         """Send the tensors that could be differentiated."""
-        stop.live = live_roots.find(torch, scopes)
+        stop.live = self._alive(scopes)
         self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
 
     def _checked(self, call: BackwardCall, stop: Stop, edited: bool) -> After:
@@ -203,11 +220,11 @@ class Calls:
         accumulates = call.accumulates
         check = None if tape is None else Check.of_tape(stop.subject.captured, tape, stop.held(number), accumulates=accumulates)
         names = [leaf.name for leaf in stop.subject.columns.leaves]
-        edited = call.edited is not None
+        edited, company = call.edited is not None, call.company
 
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
-                verdict = Verdict("unchecked", "no pass was recorded") if check is None else check.verdict(error)
+                verdict = Verdict("unchecked", "no pass was recorded") if check is None else check.verdict(error, company)
                 differing = [names[leaf] for leaf in verdict.differing]
                 self._link.send(
                     m.Committed(call.number, verdict.exact, verdict.reason, differing, error=_text_of(error), edited=edited)
@@ -222,17 +239,24 @@ class Calls:
         with self._at_work():
             message = describe(call)
             detail = call.detail
-            self._link.send(m.Stopped(message, "recorded", detail, findings_of(message, call.reason, detail)))
-            stop = stop or self._open(call)
-            assert stop.subject is not None
-            if not stop.subject.empty:
-                stop.show()
-            extra = self._extra_pass(call, stop)
-            if call.reason != "call" or call.batched:
-                if call.batched:
-                    stop.refuse(0, _VECTORISED)
-                return self._not_recorded(call, stop, extra)
-            return self._recorded(call, stop, extra)
+            reports = self._reports.begin()
+            try:
+                reports.send(m.Stopped(message, "recorded", detail, findings_of(message, call.reason, detail)))
+                stop = stop or self._open(call)
+                stop.link = reports
+                assert stop.subject is not None
+                if not stop.subject.empty:
+                    stop.show()
+                extra = self._extra_pass(call, stop)
+                if call.reason != "call" or call.batched:
+                    if call.batched:
+                        stop.refuse(0, _VECTORISED)
+                    return self._not_recorded(call, stop, extra, reports)
+                return self._recorded(call, stop, extra, reports)
+            except Exception as error:
+                reports.send(m.Committed(call.number, "unchecked", f"not recorded: {_text_of(error)}"))
+                reports.end()
+                raise
 
     def _extra_pass(self, call: BackwardCall, stop: Stop) -> m.Report | None:
         """The pass of `--gradient`, explored before the call frees the graph."""
@@ -241,43 +265,57 @@ class Calls:
             return None
         return stop.explore_with(text, number=2)
 
-    def _recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None = None, wait: bool = False) -> After:
+    def _recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None, reports: OneCall, wait: bool = False) -> After:
         assert stop.subject is not None
-        subject, number = stop.subject, call.number
+        subject, number, company = stop.subject, call.number, call.company
         recording = Recorded(subject.captured, subject.seeds, accumulates=subject.accumulates, create_graph=subject.create_graph)
         recording.__enter__()
 
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
+                exact, reason = "unchecked", ""
                 try:
-                    tape, held = recording.finish(error)
-                    stop.add(tape, held)
                     stop.committed = True
-                    self._link.send(m.Recorded(tape))
+                    tape, held = recording.finish(error, company)
+                    stop.add(tape, held)
+                    exact, reason = tape.exact, tape.exact_reason
+                    reports.send(m.Recorded(tape))
                     if extra is not None:
-                        self._link.send(extra)
+                        reports.send(extra)
                     if self._server.configure.send_tensors:
                         for pass_number, pass_tape in stop.tapes.items():
                             stop.send_tensors(0, pass_number, range(len(pass_tape.tensors.shape) // 4))
-                    self._link.send(m.Committed(number, tape.exact, tape.exact_reason, error=_text_of(error)))
+                except Exception as fault:
+                    exact, reason = "unchecked", reason or f"not recorded: {_text_of(fault)}"
+                    stop.refuse(0, fault)
+                try:
+                    reports.send(m.Committed(number, exact, reason, error=_text_of(error)))
                     if wait:
                         self._server.resume(stop.serve())
                 finally:
                     if wait:
-                        self._link.send(m.Resumed())
+                        reports.send(m.Resumed())
                     stop.release()
+                    reports.end()
+                    self._give_free()
 
         return self._safely(after)
 
-    def _not_recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None) -> After:
-        number, reason = call.number, call.detail or _VECTORISED.what
+    def _give_free(self) -> None:
+        if self._taken == threading.get_ident():
+            self._taken = 0
+            self._free.notify_all()
+
+    def _not_recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None, reports: OneCall) -> After:
+        number, reason = call.number, call.detail or f"not recorded: {_VECTORISED.why}"
         if extra is not None:
-            self._link.send(extra)
+            reports.send(extra)
         stop.release()
 
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
-                self._link.send(m.Committed(number, "unchecked", reason, error=_text_of(error)))
+                reports.send(m.Committed(number, "unchecked", reason, error=_text_of(error)))
+                reports.end()
 
         return self._safely(after)
 
@@ -289,7 +327,14 @@ class Calls:
             stop.refuse(
                 0, CannotExplore("this pass cannot be run beforehand", stop.subject.captured.refusal, "its own run is recorded")
             )
-        return self._recorded(call, stop, wait=True)
+        reports = self._reports.begin()
+        try:
+            after = self._recorded(call, stop, None, reports, wait=True)
+        except Exception:
+            reports.end()
+            raise
+        self._taken = threading.get_ident()
+        return after
 
     def _safely(self, after: After) -> After:
         """A fault of ours after the call is told, and is none of the script's."""
@@ -309,7 +354,7 @@ class Calls:
         with self._server.turn, self._at_work():
             stop = self._open(None)
             stop.frame = frame
-            stop.live = live_roots.find(torch, scopes)
+            stop.live = self._alive(scopes)
             self._link.send(m.Stopped(call, reason, detail or ("" if stop.live else NOTHING_ALIVE)))
             self._server.sources.send([call.file])
             self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))

@@ -20,6 +20,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import Foreign, find_foreign
+from gradscope.debuggee.modes import dispatch_mode
 from gradscope.debuggee.saved_state import Living
 from gradscope.debuggee.summaries import Kind
 from gradscope.model.columns import UNKNOWN
@@ -83,6 +84,8 @@ class Captured:
         self.roots: list[CapturedRoot] = []
         self.leaves: list[CapturedLeaf] = []
         self.foreign = Foreign()
+        self.written: dict[int, str] = {}
+        """leaf node -> what else writes its `.grad`, as far as was seen in passes over this graph"""
         self.refusal = ""
         """Why an exploring pass would be wrong here; empty where it is right."""
 
@@ -193,8 +196,13 @@ def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = 
     captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
     captured.leaves = _leaves(captured, index, inputs)
     captured.foreign = find_foreign(nodes)
-    captured.refusal = captured.foreign.refusal
+    captured.refusal = captured.foreign.refusal or _mode_refusal()
     return captured
+
+
+def _mode_refusal() -> str:
+    mode = dispatch_mode()
+    return f"a mode of the script's ({mode}) sees every operation, and would see those of this pass twice" if mode else ""
 
 
 def _edge(root: Differentiable) -> GradientEdge | None:
@@ -253,7 +261,11 @@ def _describe_slots(captured: Captured) -> None:
         for slot in metadata:
             try:
                 shape, dtype, device = _read_slot(slot)
-                kind = kinds.setdefault((tuple(shape), dtype, device), len(kinds))
+                key = tuple(shape), dtype, device
+                kind = kinds.get(key, -1)
+                if kind < 0:
+                    _check_plain(shape)
+                    kind = kinds[key] = len(kinds)
             except Exception:  # nested, symbolic: no plain shape
                 kind = -1
             slot_kind(kind)
@@ -267,6 +279,11 @@ def _describe_slots(captured: Captured) -> None:
 
 
 _read_metadata, _read_slot = attrgetter("_input_metadata"), attrgetter("shape", "dtype", "device")
+
+
+def _check_plain(shape: Any) -> None:
+    if not all(type(extent) is int for extent in shape):
+        raise TypeError("a symbolic shape")
 
 
 def _widest_slots(captured: Captured) -> dict[int, int]:

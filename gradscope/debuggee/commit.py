@@ -15,6 +15,7 @@ from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.exactness import accumulated, same_bits
 from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaves_after, present_gradient
 from gradscope.debuggee.foreign import hooks_of
+from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
 from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
@@ -55,14 +56,17 @@ class Check:
         """
         self._expected: list[_Expected] = []
         self._why_not = ""
+        self._elsewhere = ""
+        """why some leaf cannot be checked at all"""
         if not accumulates:
-            self._why_not = "autograd.grad hands its gradients to the script and leaves .grad alone"
+            self._why_not = "autograd.grad hands its results to the script; they are the totals shown"
         elif not complete:
             self._why_not = "the pass ended early"
         else:
             self._collect(captured, expected)
 
     @classmethod
+    @modes_off()
     def of_tape(cls, captured: Captured, tape: TapeColumns, held: Held, *, accumulates: bool = True) -> Check:
         """The check against an explored tape (its seeds must be those that the call runs with)."""
         numbers = memoryview(tape.leaf_after).cast("i")
@@ -75,18 +79,31 @@ class Check:
             if leaf.variable is None or leaf.kind == "input":
                 continue
             if others_write(captured.nodes[leaf.node], leaf.variable):
-                self._why_not = "hooks write into .grad themselves"
+                self._why_not = self._why_not or "hooks write into .grad themselves"
+                continue
+            if leaf.node in captured.written:
+                self._elsewhere = self._elsewhere or captured.written[leaf.node]
                 continue
             self._expected.append(_Expected(number, leaf.variable, gradient))
 
-    def verdict(self, error: BaseException | None = None) -> Verdict:
-        """Compare, once the call has run; lets go of everything."""
+    def verdict(self, error: BaseException | None = None, company: Sequence[str] = ()) -> Verdict:
+        """Compare, once the call has run; lets go of everything.
+
+        Args:
+            error: what the call raised.
+            company: other threads that were in a backward call of theirs meanwhile.
+        """
         expected, self._expected = self._expected, []
         if error is not None:
             return Verdict("unchecked", f"the call raised {type(error).__name__}")
-        differing = tuple(one.leaf for one in expected if not _agree(one.variable, one.gradient))
+        with modes_off():
+            differing = tuple(one.leaf for one in expected if not _agree(one.variable, one.gradient))
+        if differing and company:
+            return Verdict("unchecked", not_told_apart(len(differing), len(expected), company))
         if differing:
             return Verdict("false", f".grad of {len(differing)} of {len(expected)} leaves is not before + total", differing)
+        if self._elsewhere:
+            return Verdict("unchecked", self._elsewhere)
         if not expected:
             return Verdict("unchecked", self._why_not or "no leaf could be checked")
         return Verdict("true", self._why_not)
@@ -97,6 +114,12 @@ def _agree(variable: torch.Tensor, gradient: torch.Tensor | None) -> bool:
     if present is None or gradient is None:
         return present is None and gradient is None
     return same_bits(present.detach(), gradient)
+
+
+def not_told_apart(differing: int, leaves: int, company: Sequence[str]) -> str:
+    """Why a difference says nothing."""
+    threads = ", ".join(dict.fromkeys(company))
+    return f".grad of {differing} of {leaves} leaves was also written by a backward call of another thread ({threads})"
 
 
 def others_write(node: Any, variable: torch.Tensor) -> bool:
@@ -137,8 +160,10 @@ class Recorded:
         self._error: BaseException | None = None
         self._before: list[torch.Tensor | None] = []
         self._writers: list[bool] = []
+        self._company: Sequence[str] = ()
         self._started = 0.0
 
+    @modes_off()
     def __enter__(self) -> Recorded:
         self._started = time.perf_counter()
         for leaf in self._captured.leaves:
@@ -155,14 +180,15 @@ class Recorded:
         self._recording.__exit__(kind, error, trace)
         self._error = error
 
-    def finish(self, error: BaseException | None) -> tuple[TapeColumns, Held]:
-        """End the recording and give the tape."""
+    def finish(self, error: BaseException | None, company: Sequence[str] = ()) -> tuple[TapeColumns, Held]:
+        """End the recording and give the tape; `company` as in `Check.verdict`."""
+        self._company = company
         self.__exit__(None if error is None else type(error), error, None)
         return self.tape()
 
     def tape(self) -> tuple[TapeColumns, Held]:
         """The record, once the call has run."""
-        with collector_paused():
+        with modes_off(), collector_paused():
             return self._tape()
 
     def _tape(self) -> tuple[TapeColumns, Held]:
@@ -184,11 +210,19 @@ class Recorded:
         tape.number, tape.edited, tape.kind = self._number, self._edited, "committed"
         judge(tape, recording, builder, self._error)
         if differing and tape.exact == "true":
-            tape.exact = "false"
-            tape.exact_reason = f".grad of {len(differing)} leaves is not before + total"
+            tape.exact, tape.exact_reason = self._judged(differing)
         tape.seconds = time.perf_counter() - self._started
         recording.release()
         return tape, Held(builder.tensors)
+
+    def _judged(self, differing: Sequence[int]) -> tuple[str, str]:
+        leaves = self._captured.leaves
+        elsewhere = [self._captured.written.get(leaves[number].node) for number in differing]
+        if self._company:
+            return "unchecked", not_told_apart(len(differing), len(self._before), self._company)
+        if all(elsewhere):
+            return "unchecked", str(elsewhere[0])
+        return "false", f".grad of {len(differing)} leaves is not before + total"
 
     def _own(self, builder: TapeBuilder) -> None:
         """What the script has in hand too is copied, as it may change it later; no second-order graph is kept alive."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.autograd.graph import GradientEdge
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 _functions: Any = torch._C._functions
 _autograd: Any = torch.autograd
@@ -32,6 +32,21 @@ def run_engine(
         tuple(roots), tuple(seeds), True, False, tuple(targets), allow_unreachable=True, accumulate_grad=False
     )
     return result
+
+
+graph_task: Any = torch._C._current_graph_task_id
+"""Number of the engine's pass that this thread is in; -1 outside of one."""
+
+
+def newest_graph_task() -> int:
+    """Number of a pass that begins, and ends, now: all that begin later have greater ones."""
+    seen: list[int] = []
+    with torch.enable_grad():
+        leaf: Any = torch.zeros((), device="cpu", requires_grad=True)
+        leaf.register_hook(lambda _: seen.append(graph_task()))  # fires in a pass that ends right here, at AccumulateGrad
+        edge = get_gradient_edge(leaf)
+        run_engine([edge], [torch.zeros((), device="cpu")], [edge])
+    return max(seen, default=-1)
 
 
 def version_keeper(tensor: torch.Tensor) -> Any:

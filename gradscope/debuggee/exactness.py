@@ -11,7 +11,9 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors are the same number for number: -0.0 is not 0.0, a NaN equals every NaN, sparse compares coalesced."""
     if one is other:
         return True
-    if one.layout != other.layout or one.dtype != other.dtype or one.device != other.device or one.shape != other.shape:
+    if one.layout != other.layout or one.dtype != other.dtype or one.device != other.device or one.is_nested != other.is_nested:
+        return False
+    if not one.is_nested and one.shape != other.shape:  # nested tensors have no plain shape
         return False
     with torch.no_grad():
         return _same(one.detach(), other.detach())
@@ -19,8 +21,8 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.is_nested:
-        pairs = zip(one.unbind(), other.unbind(), strict=True)
-        return all(_same(a, b) for a, b in pairs)
+        ones, others = one.unbind(), other.unbind()
+        return len(ones) == len(others) and all(map(same_bits, ones, others))
     if one.layout == torch.sparse_coo:
         one, other = one.coalesce(), other.coalesce()
         return _same(one.indices(), other.indices()) and _same(one.values(), other.values())
@@ -46,6 +48,11 @@ def _same_apart(one: torch.Tensor, other: torch.Tensor, nan: torch.Tensor, integ
     if one.element_size() != torch.empty(0, dtype=integer).element_size():
         integer = _INTEGERS[one.element_size()]
     return torch.equal(one.masked_fill(nan, 0).view(integer), other.masked_fill(nan, 0).view(integer))
+
+
+def summed(before: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+    """The sum of two contributions as the engine makes it: torch adds a sparse tensor to a dense one, not the other way round."""
+    return following + before if before.is_sparse and not following.is_sparse else before + following
 
 
 def accumulated(before: torch.Tensor | None, total: torch.Tensor | None, create_graph: bool = False) -> torch.Tensor | None:

@@ -16,6 +16,7 @@ from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
+from gradscope.debuggee.modes import modes_off, modes_on
 from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
 from gradscope.debuggee.sandbox import Sandbox
 from gradscope.debuggee.tape_builder import Held, SeedSlot, TapeBuilder
@@ -23,6 +24,8 @@ from gradscope.errors import GradscopeError
 from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
 
+_FIRST = 1 << 64
+"""AccumulateGrad, whose number is -1 here, comes before all others."""
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -39,6 +42,7 @@ class CannotExplore(GradscopeError):
     """An exploring pass would be wrong here. The script's own call can still be recorded."""
 
 
+@modes_off()
 @collector_paused()
 def explore(
     captured: Captured,
@@ -83,7 +87,8 @@ def explore(
     with Sandbox(captured) as sandbox, recording:
         try:
             if leaf_edges:
-                results = run_engine(edges, tensors, [edge for _, edge in leaf_edges])
+                with modes_on():
+                    results = run_engine(edges, tensors, [edge for _, edge in leaf_edges])
         except (Cancelled, KeyboardInterrupt):
             raise
         except BaseException as raised:
@@ -149,6 +154,8 @@ def leaves_after(
     """For each position in the log (-1 for the seeds) the leaf nodes whose last contribution it delivered."""
     ran = {node for node, _, _ in recording.log}
     leaves = [captured.leaves[number] for number in captured.targets()]
+    if not finished and recording.leaves_tell:  # one without an entry was not complete, or its hook raised
+        leaves = [leaf for leaf in leaves if leaf.kind == "input"]
     node_of = {captured.slot(leaf.node, leaf.input_nr): leaf.node for leaf in leaves if leaf.node not in ran}
     last: dict[int, int] = {}
     count = dict.fromkeys(node_of, 0)
@@ -202,12 +209,20 @@ def present_gradient(variable: torch.Tensor | None) -> torch.Tensor | None:
 def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: BaseException | None) -> None:
     """Say whether the record is exact, and how the pass ended."""
     captured = recording.captured
-    tape.notes.extend(recording.missed)
+    tape.notes.extend([*recording.missed, *recording.notes])
+    unsummed = builder.unsummed
+    if unsummed:
+        why = next(iter(unsummed.values()))
+        many = "1 gradient" if len(unsummed) == 1 else f"{len(unsummed)} gradients"
+        tape.notes.append(f"contributions of {many} could not be added up: {why}")
     if error is not None:
-        tape.failure = describe_failure(error, failed_node(captured, builder))
+        node = recording.unfinished if recording.unfinished != UNKNOWN else failed_node(captured, builder)
+        tape.failure = describe_failure(error, node)
         tape.exact, tape.exact_reason = "unchecked", f"the pass ended with {type(error).__name__}"
     elif recording.missed:
         tape.exact, tape.exact_reason = "unchecked", recording.missed[0]
+    elif unsummed:
+        tape.exact, tape.exact_reason = "unchecked", tape.notes[-1]
     else:
         tape.exact = "true"
     if tape.mismatches:
@@ -222,7 +237,7 @@ def failed_node(captured: Captured, builder: TapeBuilder) -> int:
     delivered = Counter(captured.edge_target[edge] for edge in builder.contribution_edge if edge >= 0)
     delivered.update(node for node, _ in builder.seed_slots)
     ready = [node for node, count in delivered.items() if node not in ran and count >= expected[node]]
-    return max(ready, key=lambda node: captured.sequence_nr[node], default=UNKNOWN)
+    return max(ready, key=lambda node: captured.sequence_nr[node] % _FIRST, default=UNKNOWN)
 
 
 def _expected_deliveries(captured: Captured, builder: TapeBuilder) -> list[int]:

@@ -98,11 +98,12 @@ def find_foreign(nodes: Sequence[Any]) -> Foreign:
 def hooks_of(node: Any) -> dict[Any, Any]:
     """The hooks registered on the node itself: there is no other way to see them than to register one more."""
     found: dict[Any, Any] = {}
-    with tensor_hooks.registering():
+    key = tensor_hooks.new_key()
+    with tensor_hooks.registering(key):
         for register in (node.register_hook, node.register_prehook):
             table = register(_nothing)
-            tensor_hooks.unregister(table)
-            found.update(table)
+            tensor_hooks.unregister(table, key)
+            found.update((number, hook) for number, hook in table.items() if number >= 0)
     return found
 
 
@@ -164,11 +165,12 @@ def _note_unpack_hook(foreign: Foreign, number: int, hooks: Any) -> None:
 
 
 def _note_hooks(foreign: Foreign, node: int, input_nr: int, table: Any) -> None:
-    if not table:
+    hooks = [hook for hook in list(table.values()) if type(hook) is not tensor_hooks.OurHook] if table else ()
+    if not hooks:
         return
     foreign.hooked.add((node, input_nr))
     foreign.touches_gradients = True
-    for hook in list(table.values()):
+    for hook in hooks:
         foreign.functions.append(hook)
         foreign.note(node, f"hook {describe(hook)}")
 

@@ -12,6 +12,7 @@ from gradscope.debuggee.capture import Captured, CapturedLeaf, CapturedRoot
 from gradscope.debuggee.edge_roles import edge_roles
 from gradscope.debuggee.interned import Interned
 from gradscope.debuggee.local_derivative import local_derivatives
+from gradscope.debuggee.modes import modes_off
 from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, Origin, Root
 
 OriginOf = Callable[[int], Origin | None]
@@ -34,6 +35,7 @@ class Named(Protocol):
 LeafNames = Callable[[Sequence[torch.Tensor | None]], Sequence[Named]]
 
 
+@modes_off()
 def graph_columns(
     captured: Captured,
     *,

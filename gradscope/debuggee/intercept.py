@@ -58,6 +58,8 @@ class Interception:
         self._numbers = count(1)
         self._thread = _Thread()
         self._stop_notes: Callable[[], None] = _NOTHING
+        self._running: dict[int, BackwardCall] = {}
+        """by thread, once there are several"""
         self._patched: list[tuple[Any, str, Any, Any]] = []
 
     def install(self) -> None:
@@ -181,7 +183,30 @@ class Interception:
             accumulates=bool(kwargs.get("accumulate_grad", False)),
             frame=frame,
         )
-        return call, self._ask(call)
+        if not self._running and threading.active_count() == 1:
+            return call, self._ask(call)
+        self._note_company(call)
+        try:
+            return call, self._leaving(self._ask(call))
+        except BaseException:
+            self._running.pop(threading.get_ident(), None)
+            raise
+
+    def _note_company(self, call: BackwardCall) -> None:
+        """Tell this call of those of other threads, and them of this one."""
+        for thread, other in list(self._running.items()):
+            if thread != threading.get_ident():
+                call.company.append(other.thread)
+                other.company.append(call.thread)
+        self._running[threading.get_ident()] = call
+
+    def _leaving(self, after: After | None) -> After:
+        def left(error: BaseException | None) -> None:
+            self._running.pop(threading.get_ident(), None)
+            if after is not None:
+                after(error)
+
+        return left
 
     def _ask(self, call: BackwardCall) -> After | None:
         self._thread.busy = True

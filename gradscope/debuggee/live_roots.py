@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import FrameType, FunctionType, ModuleType
@@ -12,6 +12,7 @@ from typing import Any
 from gradscope.debuggee import frame_locals
 from gradscope.debuggee.person_code import PERSON, kind
 from gradscope.debuggee.person_code import frames as frames_of
+from gradscope.model.columns import Origin
 from gradscope.protocol.messages import LiveTensor
 
 _ITEMS = 1000
@@ -43,14 +44,20 @@ class Candidate:
         return (scalar and "loss" in self.shown.name.lower(), scalar, self.sequence)
 
 
-def find(torch: Any, scopes: Iterable[Scope]) -> list[Candidate]:
-    """Look through variables, innermost first, and one level into what they hold; the likeliest root first."""
+def find(torch: Any, scopes: Iterable[Scope], origin_of: Callable[[int], Origin | None]) -> list[Candidate]:
+    """Look through variables, innermost first, and one level into what they hold; the likeliest root first.
+
+    Args:
+        torch: the module.
+        scopes: variables, and where they are.
+        origin_of: by a node's sequence number, the line that made it, where known.
+    """
     found: dict[int, Candidate] = {}
     with torch._C.DisableTorchFunctionSubclass():
         for scope in scopes:
             for name, tensor in _tensors(torch.Tensor, scope.variables):
                 if tensor.grad_fn is not None and id(tensor) not in found:
-                    found[id(tensor)] = _candidate(tensor, name, scope.where)
+                    found[id(tensor)] = _candidate(tensor, name, scope.where, origin_of(tensor.grad_fn._sequence_nr()))
     return sorted(found.values(), key=lambda candidate: candidate.likelihood, reverse=True)
 
 
@@ -59,7 +66,11 @@ def scope_of(frame: FrameType) -> Scope:
     code = frame.f_code
     function = getattr(code, "co_qualname", code.co_name)
     place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
-    return Scope(frame_locals.variables(frame), place if function == "<module>" else f"{function}() in {place}")
+    return Scope(frame_locals.variables(frame), _in(function, place))
+
+
+def _in(function: str, place: str) -> str:
+    return place if function == "<module>" else f"{function}() in {place}"
 
 
 def own_frames(innermost: FrameType | None) -> list[FrameType]:
@@ -67,8 +78,10 @@ def own_frames(innermost: FrameType | None) -> list[FrameType]:
     return [frame for frame in frames_of(innermost) if kind(frame.f_code.co_filename) == PERSON]
 
 
-def _candidate(tensor: Any, name: str, where: str) -> Candidate:
+def _candidate(tensor: Any, name: str, where: str, origin: Origin | None) -> Candidate:
     node = tensor.grad_fn
+    if origin is not None:
+        where = _in(origin.function, f"{os.path.basename(origin.file)}:{origin.line}")
     shown = LiveTensor(
         name=name,
         where=where,

@@ -111,7 +111,8 @@ class Origins:
             return
         self._paused -= 1
         if self._paused == 0:
-            _put_on(self._torch, self.mode, self._depth)
+            if self._depth >= 0:  # else another mode had taken it off, to call what it was asked for
+                _put_on(self._torch, self.mode, self._depth)
             self._fast_path.enter()
 
     def remove(self) -> None:

@@ -2,11 +2,15 @@
 
 The hooks hold integers and this record only (a hook that captures a node or a tensor leaks the graph for ever), swallow their own
 exceptions and return None: the pass computes what it computes without them. What they note becomes a tape in `tape_builder`.
+
+Nodes may also run in other passes meanwhile: a hook may call backward() on the same leaves, other threads train the same model.
+Where that can be, hooks note the engine's graph task as well, and only what belongs to this pass's own comes into the log.
 """
 
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +22,10 @@ import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured, CapturedLeaf
+from gradscope.debuggee.engine import graph_task
 from gradscope.debuggee.exactness import same_bits
+from gradscope.debuggee.modes import modes_off
+from gradscope.debuggee.other_passes import PassSorter
 from gradscope.model.columns import UNKNOWN
 
 Gradients = Sequence[torch.Tensor | None]
@@ -53,17 +60,26 @@ class Recording:
         """(node, what it sent, what it was handed), in engine order"""
         self.leaf_order: list[int] = []
         """nodes of leaves in the order in which their totals were complete, where a hook tells"""
+        self.leaves_tell = committed or accumulates or captured.foreign.touches_gradients
+        """a leaf that is complete has an entry in the log"""
+        self.unfinished = UNKNOWN
+        """the leaf whose gradient was being added when the pass ended"""
         self.missed: list[str] = []
         """what went wrong in the hooks themselves"""
+        self.notes: list[str] = []
+        """what a person should know of the recording"""
         self.seconds = 0.0
-        self.entered = UNKNOWN
-        """node whose prehook ran last, where there is one"""
+        self._sorter = PassSorter(captured) if captured.foreign or threading.active_count() > 1 else None
+        """tells passes apart, where there can be others"""
+        self._key = tensor_hooks.new_key()
         self._tables: list[Any] = []
         """of the nodes that have a hook of ours"""
         self._handles: list[Any] = []
         """of the tensors that have one"""
-        self._before: dict[int, Gradients] = {}
+        self._before: dict[tuple[int, int], Gradients] = {}
         self._copies: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._adding: list[int] = []
+        """leaves to whose gradient AccumulateGrad is adding, where hooks run after it"""
         self._collecting = False
         self._started = 0.0
 
@@ -71,7 +87,7 @@ class Recording:
         self._collecting = gc.isenabled()
         gc.disable()  # collections over many new hooks cost more than the pass
         try:
-            with tensor_hooks.registering():
+            with tensor_hooks.registering(self._key):
                 self._register()
         except BaseException:
             self._restore()
@@ -82,10 +98,16 @@ class Recording:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.seconds = time.perf_counter() - self._started
         self._restore()
+        if self._sorter is not None:
+            self._sorter.sort(self.log, self.leaf_order)
+            self.notes.extend(self._sorter.notes)
+            self._sorter = None
+        if error is not None and self._adding and self.log and self.log[-1][0] == self._adding[-1]:
+            self.unfinished = self._adding[-1]
 
     def _restore(self) -> None:
         for table in self._tables:
-            tensor_hooks.unregister(table)
+            tensor_hooks.unregister(table, self._key)
         for handle in self._handles:
             handle.remove()
         self._tables.clear()
@@ -106,12 +128,19 @@ class Recording:
                 keep(node.register_prehook(partial(self._prehook, number)))
             keep(node.register_hook(partial(hook, number)))
         if self.accumulates:
-            for number in leaves:
-                keep(captured.nodes[number].register_prehook(partial(self._leaf_prehook, number)))
+            self._register_on_nodes(leaves)
         elif guarded or self.committed:
             self._register_on(list(map(captured.leaves.__getitem__, captured.targets())), self._leaf_total)
         else:
             self._register_on(captured.plan.tied, self._leaf_order)
+
+    def _register_on_nodes(self, leaves: set[int]) -> None:
+        keep = self._tables.append
+        for number in leaves:
+            node = self.captured.nodes[number]
+            keep(node.register_prehook(partial(self._leaf_prehook, number)))
+            if getattr(node.variable, "_post_accumulate_grad_hooks", None):
+                keep(node.register_hook(partial(self._leaf_posthook, number)))
 
     def _register_on(self, leaves: Sequence[CapturedLeaf], hook: Callable[[int, torch.Tensor | None], None]) -> None:
         """Hooks on the tensors of leaves.
@@ -122,12 +151,14 @@ class Recording:
         for leaf in leaves:
             variable: Any = leaf.variable
             if variable is not None and leaf.kind != "input":
-                self._handles.append(variable.register_hook(partial(hook, leaf.node)))
+                self._handles.append(variable.register_hook(tensor_hooks.OurHook(hook, leaf.node)))
 
     # ------------------------------------------------------------ hooks
 
     def _posthook(self) -> Callable[[int, Gradients, Gradients], None]:
         log, poll = self.log, self.poll
+        if self._sorter is not None:
+            return self._sorted_posthook
         if poll is None:
 
             def note(node: int, sent: Gradients, handed: Gradients) -> None:
@@ -142,38 +173,63 @@ class Recording:
 
         return note
 
+    def _sorted_posthook(self, node: int, sent: Gradients, handed: Gradients) -> None:
+        """The same where the node may run in another pass, too."""
+        self._note(node, sent, handed)
+        self._look()
+
     def _guarded_posthook(self, node: int, sent: Gradients, handed: Gradients) -> None:
         """The same where foreign Python may edit a gradient after it was handed over: keeps copies."""
         try:
-            with torch.no_grad():
-                before = self._before.pop(node, None)
-                self.log.append((node, self._copied(sent), self._copied(handed) if before is None else before))
+            with modes_off(), torch.no_grad():
+                before = self._before.pop((graph_task(), node), None)
+                self._note(node, self._copied(sent), self._copied(handed) if before is None else before)
         except Exception as error:
             self._miss(node, error)
-        if self.poll is not None and not len(self.log) & _POLL_MASK and self.poll(len(self.log)):
+        self._look()
+
+    def _note(self, node: int, sent: Gradients, handed: Gradients) -> None:
+        if self._sorter is None:
+            self.log.append((node, sent, handed))
+        else:
+            self._sorter.ran((node, sent, handed))
+
+    def _look(self) -> None:
+        """At the socket, now and then. Never raises in another thread's pass."""
+        done = len(self.log) if self._sorter is None else self._sorter.count
+        if self.poll is None or done & _POLL_MASK or (self._sorter is not None and not self._sorter.may_be_ours):
+            return
+        if self.poll(done):
             raise Cancelled
 
     def _prehook(self, node: int, handed: Gradients) -> None:
-        self.entered = node
         try:
-            with torch.no_grad():
-                self._before[node] = self._copied(handed)
+            with modes_off(), torch.no_grad():
+                self._before[graph_task(), node] = self._copied(handed)
         except Exception as error:
             self._miss(node, error)
 
     def _leaf_prehook(self, node: int, handed: Gradients) -> None:
         try:
-            with torch.no_grad():
+            with modes_off(), torch.no_grad():
                 guarded = self.captured.foreign.touches_gradients
-                self.log.append((node, (), self._copied(handed) if guarded else tuple(handed)))
+                self._note(node, (), self._copied(handed) if guarded else tuple(handed))
+                self._adding.append(node)
         except Exception as error:
             self._miss(node, error)
+
+    def _leaf_posthook(self, node: int, sent: Gradients, handed: Gradients) -> None:
+        with suppress(ValueError):
+            self._adding.remove(node)
 
     def _leaf_total(self, node: int, total: torch.Tensor | None) -> None:
         self._leaf_prehook(node, (total,))
 
     def _leaf_order(self, node: int, total: torch.Tensor | None) -> None:
-        self.leaf_order.append(node)
+        if self._sorter is None:
+            self.leaf_order.append(node)
+        else:
+            self._sorter.complete(node)
 
     def _miss(self, node: int, error: Exception) -> None:
         with suppress(Exception):

@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from gradscope.debuggee import subject as subjects
+from gradscope.debuggee.call_reports import OneCall
 from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
 from gradscope.debuggee.link import Link
 from gradscope.debuggee.live_roots import Candidate
@@ -31,13 +32,13 @@ class Stop:
 
     def __init__(
         self,
-        link: Link,
+        link: Link | OneCall,
         sources: Sources,
         subject: Subject | None,
         origins: Origins | None,
         set_breaks: Callable[[list[str]], None],
     ) -> None:
-        self._link = link
+        self.link = link
         self._set_breaks = set_breaks
         self._sources = sources
         self._origins = origins
@@ -64,7 +65,7 @@ class Stop:
         """Send the graph and the files it speaks of."""
         assert self.subject is not None
         self._sources.send(dict.fromkeys(origin.file for origin in self.subject.columns.origins))
-        self._link.send(m.Captured(self.subject.columns))
+        self.link.send(m.Captured(self.subject.columns))
 
     def first_pass(self) -> TapeColumns:
         """Run the pass of the script's own seeds."""
@@ -83,7 +84,7 @@ class Stop:
 
     def refuse(self, request: int, error: Exception) -> None:
         """Say why something cannot be had. An error that is ours is told as such; the script lives on."""
-        self._link.send(_refused(request, error))
+        self.link.send(_refused(request, error))
 
     def release(self) -> None:
         """Let go of all tensors and of the graph."""
@@ -101,7 +102,7 @@ class Stop:
 
     def serve(self) -> m.Resume:
         """Answer requests until the person lets the script go on, or the session is gone."""
-        while (request := self._link.receive()) is not None:
+        while (request := self.link.receive()) is not None:
             if isinstance(request, m.Resume):
                 return request
             try:
@@ -118,13 +119,13 @@ class Stop:
                 self._pick_root(request)
             case m.Fetch():
                 shape, values = values_of(self._tensor(request.tape, request.tensor), request.index)
-                self._link.send(m.TensorSlice(request.request, shape, values))
+                self.link.send(m.TensorSlice(request.request, shape, values))
             case m.FetchTensors():
                 self.send_tensors(request.request, request.tape, request.tensors)
             case m.SetBreaks():
                 self._set_breaks(request.breaks)
             case m.ReadSource():
-                self._link.send(m.Source(request.file, source(request.file) or ""))
+                self.link.send(m.Source(request.file, source(request.file) or ""))
 
     def _explore(self, request: m.Explore) -> None:
         subject = self._explorable()
@@ -135,7 +136,7 @@ class Stop:
             root = (request.root, request.root_input_nr)
             text = request.seeds[0].text if request.seeds else "ones"
             tape = self._run([subject.seed(text, subject.root_at(*root), None)], edited=True, root=root)
-        self._link.send(m.Recorded(tape, request=request.request))
+        self.link.send(m.Recorded(tape, request=request.request))
 
     def _explorable(self) -> Subject:
         if self.subject is None:
@@ -174,7 +175,7 @@ class Stop:
         else:
             subject.seeds.append(GivenSeed(torch.ones_like(chosen.tensor), given=False))
         self.show()
-        self._link.send(m.Recorded(self._run(subject.seeds, edited=False), request=request.request))
+        self.link.send(m.Recorded(self._run(subject.seeds, edited=False), request=request.request))
 
     def _run(
         self, seeds: Sequence[GivenSeed], *, edited: bool, root: tuple[int, int] | None = None, number: int = 0
@@ -188,7 +189,7 @@ class Stop:
             number=number or self._passes + 1,
             edited=edited,
             root=root,
-            poll=None if self.quiet else lambda done: self._link.give_up(RECORDING, done, total),
+            poll=None if self.quiet else lambda done: self.link.give_up(RECORDING, done, total),
             accumulates=subject.accumulates,
             create_graph=subject.create_graph,
         )
@@ -210,10 +211,10 @@ class Stop:
         missing = []
         for number in numbers:
             try:
-                self._link.send(m.TensorBytes(tape, number, *bytes_of(self._tensor(tape, number))))
+                self.link.send(m.TensorBytes(tape, number, *bytes_of(self._tensor(tape, number))))
             except (GradscopeError, RuntimeError):
                 missing.append(number)
-        self._link.send(m.TensorsDone(request, missing))
+        self.link.send(m.TensorsDone(request, missing))
 
 
 def _refused(request: int, error: Exception) -> m.Refused:

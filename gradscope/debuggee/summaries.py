@@ -331,6 +331,8 @@ def _elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:
     if type(tensor) not in _PLAIN:
         note = type(tensor).__name__
         tensor = _unwrapped(tensor)
+    if tensor.is_nested:
+        return tensor.values(), 0, note or "nested"
     if tensor.layout == torch.sparse_coo:
         total = tensor.numel()
         values = tensor.coalesce().values()

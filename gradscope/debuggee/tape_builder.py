@@ -13,7 +13,7 @@ from itertools import chain, repeat
 import torch
 
 from gradscope.debuggee.capture import Captured
-from gradscope.debuggee.exactness import same_bits
+from gradscope.debuggee.exactness import same_bits, summed
 from gradscope.debuggee.record import Gradients
 from gradscope.debuggee.summaries import summarise
 from gradscope.model.columns import UNKNOWN, Mismatch, Seed, TapeColumns
@@ -80,6 +80,8 @@ class TapeBuilder:
         self._numbers: dict[int, int] = {id(None): NO_TENSOR}
         self.mismatches: list[Mismatch] = []
         self.hook_changed: list[int] = []
+        self.unsummed: dict[int, str] = {}
+        """slot -> why its contributions could not be added"""
         entries = _with_leaves(log, leaves_after)
         self.step_node = [node for node, _, _ in entries]
         self._deliver(seeds, entries)
@@ -140,11 +142,17 @@ class TapeBuilder:
             before = sums.get(slot, NO_TENSOR)
             if before < 0 or number < 0:
                 number = max(before, number)
+            elif slot in self.unsummed:
+                number = NO_TENSOR
             else:
-                total = tensors[before] + tensors[number]
-                self._numbers[id(total)] = number = len(tensors)
-                tensors.append(total)
-                kind.append(self.captured.slot_kind[slot])
+                try:
+                    total = summed(tensors[before], tensors[number])
+                    self._numbers[id(total)] = number = len(tensors)
+                    tensors.append(total)
+                    kind.append(self.captured.slot_kind[slot])
+                except Exception as error:  # layouts that only the engine can add
+                    self.unsummed[slot] = f"{type(error).__name__}: {error}"
+                    number = NO_TENSOR
             so_far[place] = sums[slot] = number
         return so_far
 
@@ -189,6 +197,8 @@ class TapeBuilder:
         input_nr = slot - self.captured.first_slot[node]
         if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
             return expected
+        if slot in self.unsummed:
+            return NO_TENSOR if tensor is None else self.number(tensor, slot)
         hooked = self.captured.foreign.hooked
         if (node, input_nr) in hooked or (node, UNKNOWN) in hooked:
             if not self.hook_changed or self.hook_changed[-1] != step:

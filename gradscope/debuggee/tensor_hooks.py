@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -30,8 +31,7 @@ node_hooks = False
 """The script has registered a hook on some node itself."""
 unpack_hooks = True
 """Some saved tensor may have hooks; False once we watch, until the script makes some."""
-_OURS = -1
-"""The key of our hook in a node's table: torch's handles count up from 0."""
+_keys = count(1)
 _retaining: dict[int, weakref.ref[torch.Tensor]] = {}
 _numbers = count(1)
 
@@ -79,11 +79,14 @@ def _noting(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 @contextmanager
-def registering() -> Iterator[None]:
+def registering(key: int) -> Iterator[None]:
     """Inside, the hooks that this thread registers on nodes are ours: what it gets for a handle is the node's table of hooks.
 
     Torch's own handles cost more than all the rest of registering a hook, and there are as many as nodes. `unregister` takes a
-    hook out again.
+    hook out again. Only one thread at a time may be here: it holds the server's turn.
+
+    Args:
+        key: of our hook in each table; one hook a table.
     """
     mixin, here = _mixin(), threading.get_ident()
     original = mixin._register_hook
@@ -93,7 +96,7 @@ def registering() -> Iterator[None]:
             return original(table, hook)  # type: ignore[no-any-return]
         if table is None:
             table = OrderedDict()
-        table[_OURS] = hook
+        table[key] = hook
         return table, table
 
     mixin._register_hook = staticmethod(register)
@@ -103,9 +106,18 @@ def registering() -> Iterator[None]:
         mixin._register_hook = staticmethod(original)
 
 
-def unregister(table: Any) -> None:
+def unregister(table: Any, key: int) -> None:
     """Take our hook out of a node's table."""
-    table.pop(_OURS, None)
+    table.pop(key, None)
+
+
+def new_key() -> int:
+    """A key of ours: below zero, as torch's handles count up from 0."""
+    return -next(_keys)
+
+
+class OurHook(partial[Any]):
+    """A hook of ours on the tensor of a leaf, which must not be taken for the script's."""
 
 
 @untraced

@@ -344,3 +344,30 @@ def test_compiled_code_is_left_as_it_is() -> None:
         for more in ([], ["watched"])
     ]
     assert runs[0].stdout == runs[1].stdout != "", runs[1].stderr
+
+
+def test_calls_of_several_threads_know_of_each_other() -> None:
+    calls: list[BackwardCall] = []
+    a = torch.ones(2, requires_grad=True)
+
+    def in_a_thread(_: torch.Tensor) -> None:
+        thread = threading.Thread(target=lambda: a.sum().backward())
+        thread.start()
+        thread.join(60)
+
+    interception = Interception(calls.append)
+    interception.install()
+    over = threading.Event()
+    bystander = threading.Thread(target=over.wait)
+    bystander.start()
+    try:
+        y = a * 2
+        y.register_hook(in_a_thread)
+        y.sum().backward()
+        a.sum().backward()
+    finally:
+        over.set()
+        bystander.join(60)
+        interception.uninstall()
+    outer, inner, alone = calls
+    assert (outer.company, inner.company, alone.company) == ([inner.thread], ["MainThread"], [])
