@@ -115,7 +115,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous-pane", "shift+tab", "focus_previous", "Previous pane", "previous", SCREEN, ALWAYS, pair="next-pane"),
     Action("zoom", "z", "zoom", "Zoom the pane", "zoom the pane", SCREEN, ALWAYS),
     Action("back", "escape", "leave", "Leave zoom and search", "leave zoom or search", SCREEN, ALWAYS, pair="zoom"),
-    Action("output", "o", "output", "Show the script's output", "the script's output", SCREEN, ALWAYS),
+    Action("output", "o", "output", "Show the script's output", "the script's output; there Enter: type to the script, Esc: back",
+           SCREEN, ALWAYS),
     Action("help", "?", "help", "All keys", "all keys", SCREEN, ALWAYS, hidden="f1"),
     Action("palette", ": ctrl+p", "palette", "Command palette", "command palette", SCREEN, ALWAYS),
     Action("suspend", "ctrl+z", "suspend", "Suspend to the shell", "suspend to the shell", SCREEN, ALWAYS),
@@ -189,6 +190,18 @@ def hints(state: str, facts: Set[str] = frozenset()) -> list[Hint]:
 def lives(action: Action, state: str) -> bool:
     """Whether the action does anything in this state."""
     return state in action.states
+
+
+def why_not(state: str) -> str:
+    """Why an action that does not live in this state does nothing there."""
+    return {
+        "snapshot": "a snapshot: the script is not here",
+        "starting": "the script has not stopped yet",
+        "running": "the script runs: it has not stopped again yet",
+        "ended": "the script is over: R runs it again",
+        "crashed": "the script is over: R runs it again",
+        "stopped": "the script stands still: r resumes it",
+    }[state]
 
 
 _NAMES = {

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
+from textual.actions import ActionParseResult, parse
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.widget import Widget
 from textual.widgets import Input
 
 from gradscope.errors import GradscopeError
 from gradscope.tui import actions, closing
-from gradscope.tui.driving import Driving
+from gradscope.tui.driving import NOTHING, Driving
 from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.footer import Footer
@@ -143,6 +145,25 @@ class GradscopeApp(Driving, inherit_bindings=False):
         states = _LIVING.get((action, parameters))
         return states is None or self.state_name in states
 
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action; where it does not live now, say why."""
+        parsed = parse(action) if isinstance(action, str) else action
+        if default_namespace in (None, self) and not self.check_action(*parsed[1:]) and parsed[1:] in _LIVING:
+            self.say(actions.why_not(self.state_name))
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def say(self, notice: str) -> None:
+        if self.session is not None:
+            super().say(notice)
+        else:
+            self.query_one(Footer).say(notice)
+
     # ------------------------------------------------------------ panes
 
     @property
@@ -164,7 +185,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
             self._put_below(number)
         if self.screen.has_class("-zoom"):
             self._zoom(pane)
-        self.call_after_refresh(pane.focus)
+        self.screen.set_focus(pane, scroll_visible=False)
 
     def action_tab(self, direction: int) -> None:
         pane = self._focused_pane()
@@ -178,8 +199,11 @@ class GradscopeApp(Driving, inherit_bindings=False):
             self._put_below(5)
 
     def action_output(self) -> None:
+        """The script's terminal; where the script waits for input, with the keys."""
         self.lower.open_tab("output")
         self.action_pane(5)
+        if self.view is not None and self.view.waiting:
+            self.call_after_refresh(self.lower.type_to_script)
 
     def action_edit_seed(self) -> None:
         cast("SeedPane", self._panes[4]).edit()
@@ -259,7 +283,9 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def action_copy(self) -> None:
         text = self.tape.selected_text()
-        if text:
+        if not text:
+            self.say(NOTHING)
+        else:
             self.copy_to_clipboard(text)
         self.drive(lambda session: session.say(f"copied: {text}" if text else "no row to copy"))
 

@@ -32,6 +32,9 @@ SEARCHED_AT_ONCE = 100_000
 WITH_TENSORS = (".gscope", ".safetensors")
 
 
+NOTHING = "nothing is recorded here"
+
+
 class Exported(Message):
     def __init__(self, path: str, problem: str = "") -> None:
         super().__init__()
@@ -62,6 +65,12 @@ class Driving(Hosting):
         text = "\n".join(part for part in (error.why, error.hint) if part)
         self.notify(text or error.what, title=error.what if text else "", severity="error", timeout=10, markup=False)
 
+    def say(self, notice: str) -> None:
+        """One line about what a key did not do."""
+        if self.session is not None and not self._reading:
+            self.session.notice = notice
+            self.refresh_view()
+
     def keep_time(self, view: View) -> None:
         """Tick while the tape plays."""
         if view.playing and self._playing is None:
@@ -79,6 +88,8 @@ class Driving(Hosting):
         rows = self.view.rows if self.view else None
         if rows is not None:
             self.drive(lambda session: session.select(0 if direction < 0 else len(rows) - 1))
+        else:
+            self.say(NOTHING)
 
     def action_open(self) -> None:
         if self.view is not None and self.view.rows is None and self.view.stop is not None and self.view.stop.live:
@@ -91,6 +102,8 @@ class Driving(Hosting):
         rows = self.view.rows if self.view else None
         if rows is not None:
             self.drive(lambda session: session.toggle(row) if rows.folded(row) is not None else session.to_row(row))
+        else:
+            self.say(NOTHING)
 
     def action_follow(self, toward_loss: bool) -> None:
         from gradscope.tui import numbers
@@ -114,6 +127,7 @@ class Driving(Hosting):
         from gradscope.tui.screens.prompt import Prompt
 
         if self.view is None or self.view.tape is None:
+            self.say(NOTHING)
             return
 
         def go(typed: str | None) -> None:
@@ -126,6 +140,7 @@ class Driving(Hosting):
         from gradscope.tui.screens.prompt import SearchPrompt
 
         if self.view is None or self.view.rows is None:
+            self.say(NOTHING)
             return
 
         def end(typed: str | None) -> None:
@@ -145,6 +160,8 @@ class Driving(Hosting):
 
         if self.view is not None and self.view.tape is not None:
             self.push_screen(ValuesScreen(self.view))
+        else:
+            self.say(NOTHING)
 
     def action_factors(self) -> None:
         from gradscope.tui.screens.factors import FactorsScreen

@@ -1,7 +1,7 @@
 """One key after the other: what is typed or pasted fast goes where the keys before it have led.
 
-Textual hands a key to the widget that has the focus when it is read. Keys that come in one burst would all go to the Tape, although
-the first of them opens a line for the rest to go into. So the next key waits until the one before has come to its end.
+Textual hands a key to the widget that has the focus when it is read. Keys that come in one burst would all go to the Tape,
+although the first of them opens a line for the rest to go into. So each key waits until the one before has come to its end.
 """
 
 from __future__ import annotations

@@ -114,12 +114,38 @@ async def test_playing_ticks_to_the_end(walked, session, monkeypatch) -> None:
         assert pilot.app._playing is None
 
 
-async def test_keys_of_other_states_do_nothing(walked, session) -> None:
-    async with walked(session) as pilot:
-        await pilot.press("s", "r", "S", "right_parenthesis")
+@pytest.mark.parametrize("key", ["s", "r", "S", "(", ")", "R", "f5", "ctrl+c"])
+async def test_keys_for_a_script_say_that_a_snapshot_has_none(walked, sight, session, key) -> None:
+    async with walked(session, (80, 24)) as pilot:
+        await pilot.press("n", key)
         await pilot.pause()
         assert len(pilot.app.screen_stack) == 1
+        assert session.view().playhead == 1
+        assert "a snapshot: the script is not here" in sight(pilot).lines[-1]
+        await pilot.press("n")
         assert session.view().notice == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "key", "said"),
+    [
+        (State.STARTING, "n", "the script has not stopped yet"),
+        (State.RUNNING, "v", "the script runs: it has not stopped again yet"),
+        (State.CRASHED, "s", "the script is over: R runs it again"),
+        (State.ENDED, "r", "the script is over: R runs it again"),
+        (State.ENDED, "v", "nothing is recorded here"),
+        (State.ENDED, "slash", "nothing is recorded here"),
+        (State.ENDED, "number_sign", "nothing is recorded here"),
+        (State.ENDED, "y", "nothing is recorded here"),
+        (State.ENDED, "enter", "nothing is recorded here"),
+        (State.ENDED, "G", "nothing is recorded here"),
+    ],
+)
+async def test_a_key_that_does_nothing_says_why(shown, sight, state, key, said) -> None:
+    async with shown(waiting_view(state), (80, 24)) as pilot:
+        await pilot.press("enter" if state is State.CRASHED else "1", "1", key)  # the crash is told in a dialog
+        await pilot.pause()
+        assert said in sight(pilot).lines[-1]
 
 
 @pytest.mark.parametrize(("size", "columns"), [((80, 24), [80, 80]), ((120, 36), [66, 54]), ((200, 60), [136, 64])])

@@ -21,11 +21,11 @@ from gradscope.tui.widgets.tape_columns import Columns, Content
 PICTURED = """\
 ━1 Tape━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
    step graph node           makes       line shape ‖grad‖
-        ▽     seed of J      1.0 10.0     :14 [2]    10.05 ━━━╸
-      1 ●─╮   AddBackward0   J = a + b    :12 [2]    10.05 ━━━╸
- ▶    2 │ ●   SinBackward0   b = x.sin()  :11 [2]    10.05 ━━━╸
+        ▽     seed of J      1.0 10.0     :14 [2]    10.05  ━━━╸
+      1 ●─╮   AddBackward0   J = a + b    :12 [2]    10.05  ━━━╸
+ ▶    2 │ ●   SinBackward0   b = x.sin()  :11 [2]    10.05  ━━━╸
       3 ○ │   MulBackward0   a = x * x    :10 [2]        ·
-      4 ◇─╯   x  (leaf)      1 of 3 in     :9 [2]    4.196 ━━━
+      4 ◇─╯   x  (leaf)      1 of 3 in     :9 [2]    4.196  ━━━
 
    n one node · c to the end · s edit the seed · ? all keys""".splitlines()
 
@@ -55,15 +55,15 @@ async def test_start_and_end(shown, sight) -> None:
         end = sight(pilot).pane("tape")[2:7]
     assert start[0].startswith(" ▶")
     assert [row.split()[-1] for row in start[1:]] == ["·"] * 4
-    assert end[4] == " ▶    4 ◇─╯   x  (leaf)      3 of 3 in     :9 [2]    35.93 ━━━━"
+    assert end[4] == " ▶    4 ◇─╯   x  (leaf)      3 of 3 in     :9 [2]    35.93  ━━━━"
 
 
 async def test_edited_pass_shows_the_change_instead_of_shape_and_bar(shown, sight) -> None:
     async with shown(edited_view()) as pilot:
         rows = sight(pilot).pane("tape")
-    assert rows[1] == "   step graph node           makes       line  ‖grad‖  Δ pass 1"
-    assert rows[4] == " ▶    2 │ ●   SinBackward0   b = x.sin()  :11   1.414    -8.636"
-    assert rows[6] == "      4 ◇─╯   x  (leaf)      1 of 3 in     :9   0.682    -3.514"
+    assert rows[1] == "   step graph node           makes       line  ‖grad‖   Δ pass 1"
+    assert rows[4] == " ▶    2 │ ●   SinBackward0   b = x.sin()  :11   1.414     -8.636"
+    assert rows[6] == "      4 ◇─╯   x  (leaf)      1 of 3 in     :9   0.682     -3.514"
 
 
 async def test_folded_groups_show_ranges_marks_and_leaves(shown, sight) -> None:
@@ -149,19 +149,19 @@ async def test_a_long_tape_scrolls_to_the_selection_and_draws_only_what_is_seen(
 
 
 def test_columns_drop_makes_then_shape() -> None:
-    content = Content(step=4, node=14, makes=11, line=4, shape=4, flags=1, grouped=False)
-    widths = {width: Columns.fit(width, content, 5, delta=False) for width in (64, 61, 60, 44, 34)}
+    content = Content(step=4, node=14, makes=11, line=4, shape=4, grouped=False)
+    widths = {width: Columns.fit(width, content, 5, delta=False) for width in (64, 62, 61, 45, 35)}
     assert (widths[64].makes, widths[64].line, widths[64].shape) == (11, 4, 4)
-    assert (widths[61].makes, widths[61].shape) == (10, 4)
-    assert (widths[60].makes, widths[60].line, widths[60].shape) == (11, 4, 0)
-    assert (widths[44].makes, widths[44].line, widths[44].shape) == (0, 0, 4)
-    assert (widths[34].node, widths[34].shape) == (8, 0)
+    assert (widths[62].makes, widths[62].shape) == (10, 4)
+    assert (widths[61].makes, widths[61].line, widths[61].shape) == (11, 4, 0)
+    assert (widths[45].makes, widths[45].line, widths[45].shape) == (0, 0, 4)
+    assert (widths[35].node, widths[35].shape) == (8, 0)
 
 
 @pytest.mark.parametrize("width", range(30, 120, 7))
 @pytest.mark.parametrize("delta", [False, True])
 def test_columns_never_take_more_than_there_is(width: int, delta: bool) -> None:
-    content = Content(step=7, node=22, makes=20, line=4, shape=10, flags=2, grouped=True)
+    content = Content(step=7, node=22, makes=20, line=4, shape=10, grouped=True)
     columns = Columns.fit(width, content, 9, delta)
     shape = columns.shape + 1 if columns.shape else 0
     used = 2 + columns.step + 1 + columns.rail + 1 + columns.node + 1 + shape + 7 + columns.flags + columns.bar + columns.delta

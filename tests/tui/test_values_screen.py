@@ -27,7 +27,7 @@ async def test_small_tensor_needs_no_fetch() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         grid = await opened(app, pilot)
         lines = app.lines()
-        assert lines[0].startswith(" arrives ∂b   float32 [2] cpu   ‖·‖ 10.05   min 1.000   max 10.00   NaN: 0   inf: 0   0: 0")
+        assert lines[0].startswith(" arrives ∂b  float32 [2]  cpu  ‖·‖ 10.05  min 1.000  max 10.00  NaN: 0  inf: 0  0: 0")
         assert lines[1] == " arrives ∂b  sends → x (self)  x 1 of 3"
         assert lines[2] == " index [:]"
         assert lines[4].split() == ["0", "1.000", "10.000"]

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from gradscope.session.view import View
 
 EXAMPLES = (
-    ("nan   inf   zero", "what arrives or is sent has a NaN, an infinity, only zeros"),
-    ("undefined", "nothing arrives, or nothing is sent where there is an edge"),
+    ("nan   inf   zero", "arriving or sent: a NaN, an infinity, only zeros"),
+    ("undefined", "nothing arrives, or nothing is sent on an edge"),
     ("op:Softmax", "the backward of an operation"),
     ("leaf:fc1.weight", "something is delivered to a leaf"),
     ("module:h.5.attn", "a step of a module"),
     ("train.py:41", "a step that this line of yours made"),
     ("norm>1e3   norm<1e-6", "by the norm of what arrives"),
-    ("gain>100   gain<0.01", "by the norm of what is sent, over that of what arrives"),
+    ("gain>100   gain<0.01", "by the norm of what is sent over the arriving"),
     ("shape:[64,10]", "by the shape of what arrives; [] for a scalar"),
     ("finding:vanishing", "a step that a finding speaks of"),
     ("step:12", "a step by its number"),

@@ -22,7 +22,7 @@ def quit_screen(script: str, stopped: bool) -> ChoicesScreen:
         "Quit gradscope",
         [
             Choice("stop the script", "ends it now", "s"),
-            Choice("let it finish without the screen", "its output goes to this terminal", "f"),
+            Choice("let it finish without the screen", "its output comes to this terminal", "f"),
             Choice("cancel", "stay here", "c"),
         ],
         f"{script} {stands}.",

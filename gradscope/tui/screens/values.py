@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,17 +30,20 @@ CHUNK = 1 << 16
 """elements that a search asks for at once"""
 
 KEYS = (
-    ("←↓↑→", "move"),
+    ("Esc", "back"),
     ("0-9", "index"),
+    ("m", "map"),
+    ("f", "digits"),
+    (">", "greatest"),
+    ("a", "NaN"),
+    ("z", "zero"),
     ("n N", "matrix"),
     ("[ ]", "gradient"),
-    ("m", "map"),
-    ("f", "all digits"),
-    (">", "greatest"),
-    ("a", "NaN, inf"),
-    ("z", "zero"),
-    ("Esc", "back"),
+    ("←↓↑→", "move"),
 )
+"""In the order in which they are kept where the line is short."""
+
+TYPING = (("Enter", "go there"), ("Esc", "leave the line"))
 
 INDEX_STARTS = "0123456789:-.["
 """characters that open the line for an index"""
@@ -103,8 +106,7 @@ class ValuesScreen(Screen[None]):
             yield Input(compact=True, select_on_focus=False)
         yield ValueGrid()
         yield Static(id="values-cell")
-        keys = [part for key, what in KEYS for part in ((key, f"bold {ACCENT}"), (f" {what}   ", MUTED))]
-        yield Static(Content.assemble(*keys), id="values-keys")
+        yield Static(id="values-keys")
 
     def on_mount(self) -> None:
         self._open(self._at)
@@ -123,17 +125,28 @@ class ValuesScreen(Screen[None]):
 
     def _open(self, place: int) -> None:
         head = self.query_one("#values-head", Static)
+        self._draw_keys()
         if not self._tensors or self._tape is None:
             head.update(Content.styled("nothing has arrived here yet: step on with n", MUTED))
             return
         old = self.query_one(ValueGrid).selection
         self._at = place % len(self._tensors)
         summary = self._summary
-        head.update(heading(self._tensors[self._at][0], summary))
+        head.update(heading(self._tensors[self._at][0], summary, self.app.size.width - 2))
         self.query_one(TabBar).show([(str(i), name) for i, (name, _) in enumerate(self._tensors)], str(self._at))
         selection = old if old.shape == summary.shape else Selection.whole(summary.shape)
         self._stop_search()
         self.query_one(ValueGrid).show(self._tensor, summary, selection)
+
+    def on_resize(self) -> None:
+        if self._tensors and self._tape is not None:
+            head = heading(self._tensors[self._at][0], self._summary, self.app.size.width - 2)
+            self.query_one("#values-head", Static).update(head)
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        keys = TYPING if self.has_class("-typing") else KEYS
+        self.query_one("#values-keys", Static).update(key_line(keys, self.app.size.width - 2))
 
     def action_other(self, direction: int) -> None:
         self._open(self._at + direction)
@@ -175,6 +188,8 @@ class ValuesScreen(Screen[None]):
             line.value = start
             line.cursor_position = len(start)
             line.focus()
+            self._describe()
+            self._draw_keys()
 
     @on(Input.Submitted)
     def _go(self, event: Input.Submitted) -> None:
@@ -201,6 +216,8 @@ class ValuesScreen(Screen[None]):
     def _stop_typing(self) -> None:
         self.remove_class("-typing")
         self.query_one(ValueGrid).focus()
+        self._describe()
+        self._draw_keys()
 
     # ------------------------------------------------------------ jumps
 
@@ -294,6 +311,8 @@ class ValuesScreen(Screen[None]):
             return
         grid = self.query_one(ValueGrid)
         line = Content.assemble(("index ", MUTED), (f"[{grid.selection}]", f"bold {TEXT}"), (f"   {grid.factor}", TEXT))
+        if self.has_class("-typing"):
+            line = Content.assemble(("index ", MUTED), (f"[{grid.selection}]", MUTED), (" › ", f"bold {ACCENT}"))
         self.query_one("#values-index Static", Static).update(line)
         if not self._problem:
             self.query_one("#values-cell", Static).update(cell_text(grid))
@@ -306,19 +325,34 @@ class ValuesScreen(Screen[None]):
             self._problem = ""
 
 
-def heading(name: str, summary: Summary) -> Content:
-    """`arrives ∂b   float32 [8,64,384] cpu   ‖·‖ 1.9e-02 …` with the counts that a person looks for."""
-    counts = []
+def heading(name: str, summary: Summary, width: int) -> Content:
+    """`arrives ∂b   float32 [8,64,384] cpu   ‖·‖ 1.9e-02 …` with the counts that a person looks for; what fits, those first."""
+    ends = f"min {numbers.norm(summary.min)}  max {numbers.norm(summary.max)}" if summary.min is not None else ""
+    parts = [
+        (0, Content.styled(name, f"bold {TEXT}")),
+        (2, Content.styled(f"{summary.dtype} {numbers.shape(summary.shape)}", MUTED)),
+        (9, Content.styled(summary.device, MUTED)),
+        (1, Content(f"‖·‖ {numbers.norm(summary.norm)}")),
+        (5, Content(ends)),
+    ]
     for what, count, colour in (("NaN", summary.nan, ERROR), ("inf", summary.inf, ERROR), ("0", summary.zero, TEXT)):
-        counts.append((f"{what}: {'?' if count is None else count}   ", colour if count else MUTED))
-    ends = f"min {numbers.norm(summary.min)}   max {numbers.norm(summary.max)}   " if summary.min is not None else ""
-    return Content.assemble(
-        (f"{name}   ", f"bold {TEXT}"),
-        (f"{summary.dtype} {numbers.shape(summary.shape)} {summary.device}   ", MUTED),
-        f"‖·‖ {numbers.norm(summary.norm)}   {ends}",
-        *counts,
-        (summary.note, WARNING),
-    )
+        parts.append(
+            (3 if count else 6, Content.styled(f"{what}: {'?' if count is None else count}", colour if count else MUTED))
+        )
+    parts = [part for part in [*parts, (4, Content.styled(summary.note, WARNING))] if part[1].plain]
+    while len(parts) > 1 and sum(text.cell_length + 2 for _, text in parts) - 2 > width:
+        parts.remove(max(parts, key=lambda part: part[0]))
+    return Content("  ").join(text for _, text in parts)
+
+
+def key_line(keys: Sequence[tuple[str, str]], width: int) -> Content:
+    """The keys that fit, with what they do."""
+    shown: list[Content] = []
+    for key, what in keys:
+        made = Content.assemble((key, f"bold {ACCENT}"), (f" {what}", MUTED))
+        if sum(one.cell_length + 2 for one in shown) + made.cell_length <= width:
+            shown.append(made)
+    return Content("  ").join(shown)
 
 
 def cell_text(grid: ValueGrid) -> Content:

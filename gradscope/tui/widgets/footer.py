@@ -35,6 +35,11 @@ class Footer(Widget, can_focus=False):
             self._hints, self._notice = now, view.notice
             self.refresh()
 
+    def say(self, notice: str) -> None:
+        """Something to say while there is no view to say it."""
+        self._notice = notice
+        self.refresh()
+
     def render_line(self, y: int) -> Strip:
         notice, kept = self._parts()
         line = Line().add(notice, colours.strong_warning)

@@ -124,7 +124,7 @@ class TapeList(VirtualList):
 
     def _take(self, rows: Rows, tape: Tape, view: View) -> None:
         graph = tape.graph
-        self._content = Content.of(graph, tape, grouped=len(rows) <= tape.steps, passes=view.stop.passes if view.stop else ())
+        self._content = Content.of(graph, tape, grouped=len(rows) <= tape.steps)
         self._scale = Scale(tape.tensors.norm)
         self._rail_width = 5
         self._rails_ready = len(rows) if len(rows) <= RAILS_AT_ONCE else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradscope.model.backward_graph import BackwardGraph
@@ -12,12 +11,13 @@ from gradscope.tui.widgets.line import cells
 
 GUTTER = 2
 NORM = 7
+FLAGS = 2
+"""always there: a column that came with the first flag would move the others"""
 BAR = 4
 DELTA = 9
 NARROWEST_NODE, WIDEST_NODE = 14, 26
 NARROWEST_MAKES, WIDEST_MAKES = 10, 26
 WIDEST_SHAPE = 14
-LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,12 @@ class Content:
     makes: int
     line: int
     shape: int
-    flags: int
     grouped: bool
     """Some rows stand for several steps."""
 
     @classmethod
-    def of(cls, graph: BackwardGraph, tape: Tape, grouped: bool, passes: Sequence[Tape] = ()) -> Content:
-        """Of a pass; `passes` are all of the stop, so that flipping between them moves no column."""
+    def of(cls, graph: BackwardGraph, tape: Tape, grouped: bool) -> Content:
+        """Of a pass."""
         columns = graph.columns
         digits = len(str(tape.steps))
         labels = [*columns.ops, *(f"{leaf.name}  (leaf)" for leaf in graph.reached[:1000])]
@@ -49,7 +48,6 @@ class Content:
             makes=_between(NARROWEST_MAKES, max(map(cells, codes), default=0), WIDEST_MAKES),
             line=max(4, len(str(lines)) + 1),
             shape=_between(4, max((len(numbers.shape(shape)) for shape in shapes), default=0), WIDEST_SHAPE),
-            flags=2 if grouped or any(map(_flagged, passes or [tape])) else 1,
             grouped=grouped,
         )
 
@@ -78,8 +76,8 @@ class Columns:
     def fit(cls, width: int, content: Content, rail: int, delta: bool) -> Columns:
         """Columns for a list of this width: `makes` goes first, then shape, then line."""
         rail = min(max(5, rail), max(5, width // 4))
-        flags, bar = content.flags, (0 if delta else BAR)
-        fixed = GUTTER + content.step + 1 + rail + 1 + NORM + flags + bar + (DELTA if delta else 0)
+        bar = 0 if delta else BAR
+        fixed = GUTTER + content.step + 1 + rail + 1 + NORM + FLAGS + bar + (DELTA if delta else 0)
         room = width - fixed
         shape = content.shape + 1
         for wanted_shape in (shape, 0):
@@ -89,18 +87,13 @@ class Columns:
             makes = _between(NARROWEST_MAKES, both - content.node, content.makes)
             node = min(content.node, both - makes)
             if node >= NARROWEST_NODE:
-                return cls(content.step, rail, node, makes, content.line, max(0, wanted_shape - 1), flags, bar, _delta(delta))
+                return cls(content.step, rail, node, makes, content.line, max(0, wanted_shape - 1), FLAGS, bar, _delta(delta))
         # the line moves into the node's column
         if delta or room - shape < NARROWEST_NODE:
             shape = 0
         widest = content.node + 1 + content.line
         node = max(4, min(room - shape - 1, widest if not content.grouped else max(widest, 22)))
-        return cls(content.step, rail, node, 0, 0, max(0, shape - 1), flags, bar, _delta(delta))
-
-
-def _flagged(tape: Tape) -> bool:
-    """Whether a step has a flag; taken for granted of long passes."""
-    return tape.steps > LOOKED_AT or any(tape.flags(step) for step in range(1, tape.steps + 1))
+        return cls(content.step, rail, node, 0, 0, max(0, shape - 1), FLAGS, bar, _delta(delta))
 
 
 def _delta(wanted: bool) -> int:
