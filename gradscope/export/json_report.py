@@ -81,7 +81,8 @@ def _call(call: CallInfo) -> Fields:
 def _exact(stop: StopReport[Finding]) -> tuple[Exact, str]:
     """Whether the record of the script's own pass is what the engine did: its sums, and `.grad` after the commit."""
     if not stop.tapes:
-        return "unchecked", "nothing was recorded"
+        why = "" if stop.committed is None else stop.committed.reason
+        return "unchecked", why or stop.call.detail or "nothing was recorded"
     tape = stop.tapes[0].columns
     claims = [(tape.exact, tape.exact_reason)]
     if stop.committed is not None:

@@ -97,13 +97,16 @@ def test_an_expression_cannot_end_the_script(text: str) -> None:
     with pytest.raises(SeedError) as caught:
         parse_seed(text, J, None, sys._getframe())
     assert caught.value.what == f"{text.removeprefix('*')!r} cannot be computed"
-    assert caught.value.why == {
-        "exit()": "SystemExit",
-        "*exit()": "SystemExit",
-        "quit(3)": "SystemExit: 3",
-        "sys.exit('bye')": "SystemExit: bye",
-        "Stop()": "Raising: no more",
-    }[text]
+    assert (
+        caught.value.why
+        == {
+            "exit()": "SystemExit",
+            "*exit()": "SystemExit",
+            "quit(3)": "SystemExit: 3",
+            "sys.exit('bye')": "SystemExit: bye",
+            "Stop()": "Raising: no more",
+        }[text]
+    )
     assert not sys.stdin.closed
 
 
