@@ -98,6 +98,8 @@ class Terminal:
         """answers that the script's terminal gives by itself (cursor position): to be written to the pty"""
         self.version = 0
         """changes when the picture does"""
+        self.dropped = 0
+        """lines that are no longer kept: line 0 is the one after these"""
         self._history: deque[Line] = deque(maxlen=SCROLLBACK)
         self._backlog = bytearray()
         self._screen = Screen(columns, rows, lambda: self._keep(0), lambda data: self.reply(data))
@@ -150,6 +152,11 @@ class Terminal:
         """Lines there are to show: the scrollback, and the screen down to the last line that was written to."""
         return len(self._history) + self._used_rows
 
+    @property
+    def settled(self) -> int:
+        """Lines, with those that are no longer kept, that have left the screen: they do not change any more."""
+        return self.dropped + len(self._history)
+
     def line(self, number: int) -> Line:
         """One line, 0 the oldest kept."""
         if number < len(self._history):
@@ -177,6 +184,7 @@ class Terminal:
             self._stream = self._new_stream()
 
     def _keep(self, row: int) -> None:
+        self.dropped += len(self._history) == SCROLLBACK
         self._history.append(self._pieces(row))
 
     @property

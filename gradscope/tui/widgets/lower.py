@@ -167,6 +167,12 @@ class LowerPane(Pane):
         """The open tab's list; None for the output."""
         return {"leaves": self._leaves, "findings": self._findings.list, "watch": self._watch}.get(self._open)
 
+    def _output_title(self) -> str:
+        """How to type to the script."""
+        if self._output.has_focus:
+            return "keys go to your script · Esc: back"
+        return "Enter: type to your script · Esc: back" if self._output.can_type else ""
+
     def _light(self, lit: bool) -> None:
         for picking in (self._leaves, self._findings.list, self._watch):
             picking.light(lit)
@@ -183,7 +189,6 @@ class LowerPane(Pane):
             return
         leaves = len(view.graph.leaves) if view.graph is not None else 0
         counts = {"leaves": str(leaves), "findings": str(len(view.findings)), "watch": str(len(view.watches) or "")}
-        if self._output.has_focus:
-            counts["output"] = "(keys go to your script, Esc leaves)"
+        self.set_title(self._output_title() if self._open == "output" else "")
         self._bar.show([(name, f"{name.capitalize()} {counts.get(name, '')}".rstrip()) for name in TABS], self._open)
         self._parts[TABS.index(self._open)].show(view)

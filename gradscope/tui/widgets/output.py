@@ -1,4 +1,4 @@
-"""The tab of the script's terminal: its output with its colours, and its input."""
+"""The tab of the script's terminal: its output with its colours, wrapped where the pane is narrower, and its input."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gradscope.tui.messages import InputTyped
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.line import Line
 from gradscope.tui.widgets.virtual_list import VirtualList
+from gradscope.tui.widgets.wrapping import MARKED, Wrapping
 
 KEYS = {
     "enter": b"\r",
@@ -50,6 +51,7 @@ class Output(VirtualList, can_focus=True):
         super().__init__(id)
         self.terminal: Terminal | None = None
         self._version = -1
+        self._rows = Wrapping()
         self._state = State.STARTING
 
     def attach(self, terminal: Terminal) -> None:
@@ -64,11 +66,12 @@ class Output(VirtualList, can_focus=True):
 
     def follow(self) -> None:
         """Draw what came since; cheap when nothing did."""
-        if self.terminal is None or self.terminal.version == self._version:
+        if self.terminal is None or self.terminal.version == self._version or not self.size.width:
             return
         at_end = self.first_row + self.page >= self.count
         self._version = self.terminal.version
-        self.set_count(len(self.terminal) + (1 if self.has_focus else 0))
+        self._rows.update(self.terminal, self.size.width)
+        self.set_count(max(len(self._rows), self._rows.cursor(self.terminal)[0] + 1 if self.has_focus else 0))
         self.redraw()
         if at_end:
             self.scroll_end(animate=False, force=True)
@@ -111,20 +114,22 @@ class Output(VirtualList, can_focus=True):
 
     # ------------------------------------------------------------ drawing
 
+    def on_resize(self) -> None:
+        self._version = -1
+        self.follow()
+
     def variant(self, row: int) -> Hashable:
-        return self.has_focus and self.terminal is not None and self.terminal.cursor[0] == row
+        return self.has_focus and self.terminal is not None and self._rows.cursor(self.terminal)[0] == row
 
     def draw(self, row: int, width: int) -> Strip:
         if self.terminal is None:
             return Strip.blank(width)
         line = Line()
-        if row < len(self.terminal):
-            for text, style in self.terminal.line(row):
-                if style.marked and not line.width:
-                    line.add("pass ", colours.strong_warning)
-                line.add(text, rich_style(style))
+        if row < len(self._rows):
+            for text, style in self._rows.row(row, self.terminal):
+                line.add(text, colours.strong_warning if style == MARKED else rich_style(style))
         strip = line.strip(width)
-        at, column = self.terminal.cursor
+        at, column = self._rows.cursor(self.terminal)
         if self.has_focus and at == row and column < width:
             before, cursor, after = strip.divide([column, column + 1, width])
             return Strip.join([before, cursor.apply_style(Style(reverse=True)), after])
