@@ -88,6 +88,9 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
     columns = _columns(captured, names, roots, origins)
+    if call.inputs:
+        asked = len(captured.leaves)
+        columns.leaves[asked:] = [replace(leaf, target=False) for leaf in columns.leaves[asked:]]
     columns.leaves = _named_as_written(columns.leaves, captured, call.inputs, text.inputs)
     return Subject(captured, columns, script_seeds, frame, call.accumulates, call.create_graph)
 

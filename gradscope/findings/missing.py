@@ -16,13 +16,15 @@ def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Seque
     """Leaves that want a gradient and that nothing reaches. With `inputs` only the tensors named in the call want one."""
     if tape.failure is not None:
         return
-    inputs = inputs or _leaves_out(graph, tape)
+    named, inputs = inputs, inputs or _leaves_out(graph, tape)
     reached = {_optimizer(leaf) for leaf in graph.reached if leaf.owner}
     for place, leaf in enumerate(graph.leaves):
-        if not leaf.requires_grad or (inputs and leaf.kind != "input" and leaf.node == UNKNOWN):
+        asked = leaf.kind == "input" or (named and leaf.target)
+        if not leaf.requires_grad or (inputs and leaf.node == UNKNOWN and not asked):
             continue
         if leaf.node == UNKNOWN:
-            yield _unreached(graph, leaf, owned=bool(leaf.owner) and _optimizer(leaf) in reached, calls=calls)
+            owned = bool(leaf.owner) and _optimizer(leaf) in reached
+            yield _unreached(graph, leaf, "warning" if asked or owned else "info", calls if asked else ())
         elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
 
@@ -37,13 +39,13 @@ def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
     return any(not tape.step_of(leaf.node) for leaf in graph.reached)
 
 
-def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool, calls: Sequence[Related]) -> Finding:
+def _unreached(graph: BackwardGraph, leaf: Leaf, severity: str, related: Sequence[Related]) -> Finding:
     """A warning where the call asks for the leaf, or the optimizer that steps it also steps others that are reached."""
     origin = graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
     steps = f", though {leaf.owner} steps it" if leaf.owner else ""
     return Finding(
         kind="missing-gradient",
-        severity="warning" if owned or leaf.kind == "input" else "info",
+        severity=severity,
         message=f"{leaf.name} gets no gradient: this call's graph does not lead to it{steps}",
         hint=(
             "either the forward did not use it, or the graph was cut on the way: detach(), .data, .item(), numpy, "
@@ -51,7 +53,7 @@ def _unreached(graph: BackwardGraph, leaf: Leaf, owned: bool, calls: Sequence[Re
         ),
         file=origin.file if origin else "",
         line=origin.line if origin else 0,
-        related=tuple(calls) if leaf.kind == "input" else (),
+        related=tuple(related),
         leaf=leaf.name,
     )
 

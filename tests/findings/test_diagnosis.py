@@ -188,7 +188,7 @@ class TestMissing:
     def test_a_call_for_some_inputs_wants_no_others(self):
         drawing = graphs.Drawing()
         wanted, other = drawing.leaf("a", owner="SGD[0]"), drawing.leaf("b", owner="SGD[0]")
-        drawing.leaf("c", reached=False, owner="SGD[0]")
+        drawing.leaf("c", reached=False, owner="SGD[0]", target=False)
         top = drawing.node("MulBackward0")
         drawing.edge(top, wanted)
         drawing.edge(top, other)
@@ -204,6 +204,14 @@ class TestMissing:
         call = Related(FILE, 9, "the call")
         (found,) = diagnose(graph, drawing.tape(graph, [(1.0, 1.0)]), inputs=True, call=call)
         assert (found.kind, found.severity, found.leaf, found.related) == ("missing-gradient", "warning", "view", (call,))
+
+    @pytest.mark.parametrize(("asked", "expected"), [(True, [("missing-gradient", "warning", "enc.weight")]), (False, [])])
+    def test_parameters_that_the_call_asks_for(self, asked, expected):
+        drawing = pipeline((1.0, 1.0))
+        drawing.leaf("enc.weight", reached=False, target=asked)
+        graph = drawing.graph()
+        found = diagnose(graph, drawing.tape(graph, [(1.0, 1.0)]), inputs=True)
+        assert [(one.kind, one.severity, one.leaf) for one in found] == expected
 
     def test_leaves_reached_before_a_failure(self):
         drawing = graphs.Drawing()

@@ -112,3 +112,15 @@ def test_leaves_have_the_line_that_made_them(stops: Any) -> None:
         "x = torch.tensor([2.0, 3.0], requires_grad=True)",
     )
     assert graph.origin(leaf.node) is origin
+
+
+def test_only_the_inputs_that_the_call_asks_for_are_missed(stops: Any) -> None:
+    (stop,) = stops("""
+        import torch
+        from torch import nn
+        encoder, decoder, other = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2)
+        loss = decoder(encoder(torch.ones(1, 2)).detach()).sum()
+        torch.autograd.grad(loss, [encoder.weight], allow_unused=True)
+    """)
+    assert told(stop) == [("missing-gradient", "warning", "encoder.weight")]
+    assert [related.line for related in stop.findings[0].related] == [5]
