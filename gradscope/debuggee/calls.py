@@ -177,7 +177,7 @@ class Calls:
                 self._show(call, stop)
                 resume = stop.serve()
                 self._server.resume(resume)
-                return self._checked(call, stop, resume.edited)
+                return self._checked(call, stop, resume)
             finally:
                 self._link.send(m.Resumed())
                 stop.release()
@@ -210,12 +210,13 @@ class Calls:
         stop.live = self._alive(scopes)
         self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
 
-    def _checked(self, call: BackwardCall, stop: Stop, edited: bool) -> After:
-        """Let the call run, with the last pass's seeds if so asked, and tell whether it did what the pass said."""
+    def _checked(self, call: BackwardCall, stop: Stop, resume: m.Resume) -> After:
+        """Let the call run, with the seeds of a pass if so asked, and tell whether it did what the pass said."""
         assert stop.subject is not None
-        number = stop.last_pass if edited else 1
-        if edited and stop.seeds:
-            call.edited = [seed.tensor for seed in stop.seeds]
+        number = 1
+        if resume.edited and (seeds := stop.seeds_of(resume.tape)):
+            call.edited = [seed.tensor for seed in seeds]
+            number = stop.ready(resume.tape or stop.last_pass)
         tape = stop.tapes.get(number)
         accumulates = call.accumulates
         check = None if tape is None else Check.of_tape(stop.subject.captured, tape, stop.held(number), accumulates=accumulates)

@@ -48,10 +48,10 @@ class Stop:
         self.frame: FrameType | None = None
         """whose variables its seeds may use"""
         self.tapes: dict[int, TapeColumns] = {}
-        self.seeds: list[GivenSeed] = []
-        """those of the last pass over the call's own roots"""
         self.last_pass = 0
-        """number of that pass"""
+        """number of the last pass over the call's own roots"""
+        self._given: dict[int, tuple[tuple[int, int] | None, list[GivenSeed]]] = {}
+        """for each pass the inner tensor that it seeded, None for the call's roots, and its seeds"""
         self.quiet = False
         """a pass nobody waits for tells no progress"""
         self.committed = False
@@ -92,7 +92,7 @@ class Stop:
             held.release()
         self._held.clear()
         self.tapes.clear()
-        self.seeds = []
+        self._given.clear()
         self.live = ()
         self.frame = None
         if self.subject is not None:
@@ -131,11 +131,13 @@ class Stop:
         subject = self._explorable()
         if request.root < 0:
             texts = [text.text for text in request.seeds]
-            tape = self._run(self._seeds_of_roots(subject, texts), edited=any(texts))
+            tape = self._run(self._seeds_of_roots(subject, texts, request.base), edited=any(texts))
         else:
             root = (request.root, request.root_input_nr)
             text = request.seeds[0].text if request.seeds else "ones"
-            tape = self._run([subject.seed(text, subject.root_at(*root), None)], edited=True, root=root)
+            base, shown = self._given.get(request.base, (None, []))
+            seed = subject.seed(text, subject.root_at(*root), shown[0] if base == root else None)
+            tape = self._run([seed], edited=True, root=root)
         self.link.send(m.Recorded(tape, request=request.request))
 
     def _explorable(self) -> Subject:
@@ -147,11 +149,22 @@ class Stop:
             )
         return self.subject
 
-    def _seeds_of_roots(self, subject: Subject, texts: Sequence[str]) -> list[GivenSeed]:
-        found = []
+    def seeds_of(self, number: int = 0) -> list[GivenSeed]:
+        """The seeds that a pass gave the call's roots, of the last such pass for 0; empty when there is none."""
+        root, seeds = self._given.get(number or self.last_pass, (None, []))
+        return seeds if root is None else []
+
+    def ready(self, number: int) -> int:
+        """A pass with the seeds of that one whose tensors are held: itself, or else the same once more."""
+        if number in self._held:
+            return number
+        return self._run(self.seeds_of(number), edited=True).number
+
+    def _seeds_of_roots(self, subject: Subject, texts: Sequence[str], base: int = 0) -> list[GivenSeed]:
+        found, before = [], self.seeds_of(base)
         for place, own in enumerate(subject.seeds):
             text = texts[place] if place < len(texts) else ""
-            shown = self.seeds[place] if place < len(self.seeds) else own
+            shown = before[place] if place < len(before) else own
             found.append(subject.seed(text, subject.root(place), shown) if text else own)
         return found
 
@@ -169,7 +182,7 @@ class Stop:
             raise UsageError("there is no such tensor", f"{len(self.live)} are alive")
         chosen = self.live[request.tensor]
         subject = subjects.of_tensor(chosen.tensor, chosen.shown.name, self.frame, self._origins)
-        self.subject, self.tapes, self._held, self._passes, self.seeds = subject, {}, {}, 0, []
+        self.subject, self.tapes, self._held, self._passes, self._given = subject, {}, {}, 0, {}
         if request.seed.text:
             subject.seeds.append(subject.seed(request.seed.text, subject.root(0), None))
         else:
@@ -193,8 +206,9 @@ class Stop:
             accumulates=subject.accumulates,
             create_graph=subject.create_graph,
         )
+        self._given[tape.number] = root, list(seeds)
         if root is None:
-            self.seeds, self.last_pass = list(seeds), tape.number
+            self.last_pass = tape.number
         self.add(tape, held)
         for old in sorted(self._held)[1 : 1 - _HELD_PASSES]:
             self._held.pop(old).release()

@@ -253,6 +253,8 @@ class Explore(_Message, frozen=True):
     root: int = -1
     """Seed the tensor that this node made instead of the call's roots."""
     root_input_nr: int = 0
+    base: int = 0
+    """the pass whose seeds `*2` scales; 0 for the last one"""
 
 
 class PickRoot(_Message, frozen=True):
@@ -290,9 +292,11 @@ class Resume(_Message, frozen=True):
     """Let the script's call run. The next stop is the next backward call, `stop_at` says otherwise."""
 
     edited: bool = False
-    """use the last pass's seeds instead of the script's own"""
+    """use the seeds of a pass instead of the script's own"""
     stop_at: str = "next"
     """`next`, `never`, a call's number, FILE:LINE, or `break` (only where a condition is met)"""
+    tape: int = 0
+    """with `edited`, the pass whose seeds to use; 0 for the last one"""
 
 
 class Cancel(_Message, frozen=True):

@@ -27,9 +27,9 @@ class Asking:
         self._missing = 0
         self._collected: Collected = lambda missing: None
 
-    def explore(self, seeds: list[m.SeedText], root: int, input_nr: int) -> int:
+    def explore(self, seeds: list[m.SeedText], root: int, input_nr: int, base: int) -> int:
         number = next(self._numbers)
-        self._send(m.Explore(number, seeds, root, input_nr))
+        self._send(m.Explore(number, seeds, root, input_nr, base))
         return number
 
     def pick_root(self, tensor: int, seed: str) -> int:

@@ -68,11 +68,16 @@ def with_cell(values: Sequence[Value], index: int, text: str) -> str:
     return ",".join(text if i == index else _number(value) for i, value in enumerate(values))
 
 
+def scales(text: str) -> bool:
+    """Whether a seed is what another pass had, times something: `*2`, `/2`."""
+    return text.lstrip().startswith(("*", "/"))
+
+
 def spelled_out(tape: Tape, texts: Sequence[str]) -> list[str]:
-    """`*2` and `/2`, which scale the roots' seed of the last pass, as expressions that scale the seed of `tape` instead."""
+    """`*2` and `/2`, which scale the seed of `tape`, as expressions of their own where the cells are known."""
     spelled = list(texts)
     for root, text in enumerate(texts):
-        values = cells(tape, root) if text.lstrip().startswith(("*", "/")) and root < len(tape.seeds) else None
+        values = cells(tape, root) if scales(text) and root < len(tape.seeds) else None
         if values is not None:
             shape = tape.tensors.shape(tape.seeds[root].tensor)
             spelled[root] = f"torch.tensor([{','.join(map(_number, values))}]).reshape({shape}){text.strip()}"

@@ -72,10 +72,10 @@ class Session(Browsing):
                 return
             if (root, input_nr) == self._shown_root:
                 again = seeding.spelled_out(walk.tape, seeds)
-            if walk.tape.number != visit.last or walk.tape.columns.root != UNKNOWN:
-                seeds = again
         self._busy = Busy("recording a pass")
-        self._ask_pass(seeds, root, input_nr, again)
+        base = walk.tape.number if walk is not None and any(map(seeding.scales, seeds)) else 0
+        request = self._asking.explore([m.SeedText(text) for text in seeds], root, input_nr, base)
+        visit.asked[request] = list(again)
 
     def set_cell(self, root: int, index: int, text: str) -> None:
         """Type one cell of a root's seed anew (row-major index); the other roots keep the seeds they show."""
@@ -86,7 +86,7 @@ class Session(Browsing):
         elif values is None:
             self.notice = "too many cells: s edits the seed as a whole"
         else:
-            texts = visit.texts_of(walk.tape)
+            texts = ["*1" if seeding.scales(text) else text for text in visit.texts_of(walk.tape)]
             texts[root] = seeding.with_cell(values, index, text)
             self.explore(texts)
 
@@ -252,11 +252,6 @@ class Session(Browsing):
             self.notice = ""
         return not self.notice
 
-    def _ask_pass(self, seeds: list[str], root: int, input_nr: int, again: list[str] | None = None) -> None:
-        """Ask for a pass; `again` are seeds that give the same whatever pass was the last."""
-        request = self._asking.explore([m.SeedText(text) for text in seeds], root, input_nr)
-        self._visits[-1].asked[request] = list(again or seeds)
-
     @property
     def _shown_root(self) -> tuple[int, int]:
         """The node (and its slot) that the shown pass seeds instead of the call's roots, else UNKNOWN."""
@@ -278,9 +273,8 @@ class Session(Browsing):
             return
         self._at = len(self._visits) - 1
         visit, walk = self._visits[-1], self._walk
-        if edited and walk is not None and walk.tape.number != visit.last:
-            self._ask_pass(visit.texts_of(walk.tape), *self._shown_root)
-        self.send(m.Resume(edited, stop_at))
+        tape = walk.tape.number if edited and walk is not None and walk.tape.number != visit.last else 0
+        self.send(m.Resume(edited, stop_at, tape))
         self.notice, self.playing = "", False
         self._runs_on()
 

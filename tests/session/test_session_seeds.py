@@ -147,7 +147,7 @@ def test_randn_is_made_again_by_its_number(play: Play):
     play.session.show_pass(-1)
     play.take()
     play.session.resume(edited=True)
-    assert play.take() == [m.Explore(3, [m.SeedText("randn(7)")]), m.Resume(True, "break")]
+    assert play.take() == [m.Resume(True, "break", tape=2)]
 
 
 def test_the_row_before_none_is_the_last(play: Play):
@@ -211,7 +211,7 @@ def test_the_pass_that_is_shown_is_the_one_that_an_edited_resume_uses(play: Play
     play.session.show_pass(-1)
     play.take()
     play.session.resume(edited=True)
-    assert play.take() == [m.Explore(3, [m.SeedText("1,1")]), m.Resume(True, "break")]
+    assert play.take() == [m.Resume(True, "break", tape=2)]
 
 
 def test_a_factor_scales_the_seed_that_is_shown(play: Play):
@@ -220,7 +220,7 @@ def test_a_factor_scales_the_seed_that_is_shown(play: Play):
     play.session.show_pass(-1)
     play.take()
     play.session.explore(["*3"])
-    assert play.take() == [m.Explore(2, [m.SeedText("torch.tensor([1,10]).reshape((2,))*3")])]
+    assert play.take() == [m.Explore(2, [m.SeedText("*3")], base=1)]
 
 
 def test_nothing_can_be_explored_while_the_script_runs(play: Play):
