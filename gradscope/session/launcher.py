@@ -20,6 +20,7 @@ from types import FrameType
 from gradscope.errors import GradscopeError, UsageError
 from gradscope.protocol.channel import Channel, session_end
 from gradscope.protocol.messages import Report, Request
+from gradscope.session.waiting import waits_for_input
 
 STACK = 1 << 30
 """Freeing a deep graph recurses in C++: a million nodes need more than the shell's usual 8 MiB."""
@@ -40,6 +41,8 @@ class Launched:
     channel: Channel[Report, Request]
     terminal: int | None
     """The master of the script's pty: read its output here, write what is typed. None when it shares our own stdio."""
+    device: int = 0
+    """number of that pty, as the script has it open"""
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the script's terminal a size; the kernel tells its foreground group with SIGWINCH."""
@@ -56,6 +59,10 @@ class Launched:
     def kill(self) -> None:
         """End the script and all that still runs in its process group, at once."""
         self._signal(signal.SIGKILL, self._group())
+
+    def waits_for_input(self) -> bool:
+        """Whether the script stands still until something is typed into its terminal; False where that cannot be told."""
+        return self.device != 0 and waits_for_input(self.process.pid, self.device)
 
     def poll(self) -> int | None:
         """The exit code as a shell reports it, None while the script lives."""
@@ -136,6 +143,7 @@ def launch(
     """
     ours, theirs = socket.socketpair()
     master, slave = (None, None) if headless else _open_terminal(*size)
+    device = 0 if slave is None else os.fstat(slave).st_rdev
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     try:
         with _stack_limit(soft, hard):
@@ -157,7 +165,7 @@ def launch(
         theirs.close()
         if slave is not None:
             os.close(slave)
-    return Launched(process, session_end(ours), master)
+    return Launched(process, session_end(ours), master, device)
 
 
 def shell_code(returncode: int) -> int:

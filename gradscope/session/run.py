@@ -76,6 +76,8 @@ class Run:
         self.state = State.STARTING
         self.notice = ""
         self.playing = False
+        self.waiting = False
+        """the script reads its terminal; whoever owns the process finds out"""
         self._python = self._torch = ""
         self._visits: list[Visit] = []
         self._at = -1
@@ -327,6 +329,7 @@ class Run:
             playing=self.playing,
             busy=self._busy,
             exit=self._exit,
+            waiting=self.waiting and self.state in (State.STARTING, State.RUNNING),
             notice=self.notice,
         )
         return view if walk is None else self._with_walk(view, walk)

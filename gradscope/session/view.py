@@ -121,6 +121,8 @@ class View:
     """the pass shown has a seed that is not the script's own"""
     busy: Busy | None = None
     exit: Exit | None = None
+    waiting: bool = False
+    """the script stands still until something is typed into its terminal"""
     notice: str = ""
     """one line that the last action has to say: `at the end: r resumes your script`"""
 

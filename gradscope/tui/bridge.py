@@ -21,6 +21,9 @@ CHUNK = 1 << 16
 LAST_WORDS = 0.5
 """seconds that reports and output may still come after the process is gone; a grandchild may hold both open for ever"""
 
+GLANCE = 0.3
+"""seconds between two looks at whether the script waits for input"""
+
 FULL = 2048
 """pieces of output that wait at most: a script that prints faster than the screen takes waits, as at any terminal"""
 
@@ -46,6 +49,14 @@ class OutputCame(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, OutputCame)
+
+
+@dataclass
+class InputAwaited(Message):
+    """The script has begun to wait for something to be typed, or waits no longer."""
+
+    bridge: Bridge
+    waiting: bool
 
 
 @dataclass
@@ -83,7 +94,7 @@ class Inbox(Generic[Item]):
 
 
 class Bridge:
-    """The waiting side of one launched script: three threads, until the script is gone."""
+    """The waiting side of one launched script: four threads, until the script is gone."""
 
     def __init__(self, launched: Launched, post: Post) -> None:
         self.launched = launched
@@ -98,7 +109,8 @@ class Bridge:
 
     def begin(self) -> None:
         """Start waiting. The threads are daemons, not workers of Textual's: leaving must never wait for a script."""
-        for name, wait in (("reports", self._read_reports), ("output", self._read_output), ("end", self._wait)):
+        threads = {"reports": self._read_reports, "output": self._read_output, "input": self._watch_input, "end": self._wait}
+        for name, wait in threads.items():
             threading.Thread(target=wait, name=f"gradscope-{name}", daemon=True).start()
 
     def mute(self) -> None:
@@ -141,6 +153,14 @@ class Bridge:
                     time.sleep(0.005)
         finally:
             self._output_done.set()
+
+    def _watch_input(self) -> None:
+        """Look now and then whether the script reads its terminal."""
+        waiting = False
+        while not self._stopped and not self.gone.wait(GLANCE):
+            before, waiting = waiting, self.launched.waits_for_input()
+            if waiting != before:
+                self._tell(InputAwaited(self, waiting))
 
     def _wait(self) -> None:
         """Until the process is gone."""

@@ -8,7 +8,7 @@ from textual import on, work
 from textual.message import Message
 
 from gradscope.errors import GradscopeError
-from gradscope.tui.bridge import Bridge, OutputCame, ReportsCame, ScriptGone
+from gradscope.tui.bridge import Bridge, InputAwaited, OutputCame, ReportsCame, ScriptGone
 from gradscope.tui.keys_in_order import KeysInOrder
 
 if TYPE_CHECKING:
@@ -175,6 +175,12 @@ class Hosting(KeysInOrder):
         self.output_came()
         if self._catching_up:
             self.set_timer(FRAME, self._catch_up)
+
+    @on(InputAwaited)
+    def _input_awaited(self, event: InputAwaited) -> None:
+        if event.bridge is self.bridge and self.session is not None:
+            self.session.waiting = event.waiting
+            self.refresh_view()
 
     def type_to_script(self, data: bytes) -> None:
         if self.bridge is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from driver import Program
 
@@ -95,22 +97,21 @@ def test_a_megabyte_of_output_does_not_hold_up_the_keys(start) -> None:
     assert b"line 19999 xxxx" in program.output.rpartition(b"\x1b[?1049l")[2]
 
 
-def test_input_reads_what_is_typed_in_the_output_tab(start) -> None:
-    program = resumed(start, "    name = input('name: ')\n    print('hello', name)\n")
+def test_input_before_torch_is_told_and_typed_at_once(start) -> None:
+    program = start("name = input('name: ')\nprint('hello', name)\n" + dedent(STOP))
+    program.wait("the script waits for input: o, then type")
     program.press("o")
-    program.wait("name:")
-    program.settle()
-    program.press("enter")
-    program.settle()
-    program.press("ada", "enter")
-    program.wait("hello ada")
-    program.wait("ended, exit 0")
+    program.wait("keys go to your script")
+    program.press("zed", "enter")
+    program.wait("hello zed")
+    program.wait("step 0/3")
 
 
 def test_a_vector_without_a_seed_asks_for_one(start) -> None:
     program = start("import torch\nx = torch.ones(3, requires_grad=True)\ny = x * 2\ny.backward()\n")
     program.wait("grad can be implicitly created only for scalar outputs")
-    program.wait("y = ")
+    program.wait("Enter run it")
+    program.settle()
     program.press("1,2,3", "enter")
     program.wait("step 0/2")
     program.press("c")

@@ -208,7 +208,7 @@ def test_a_gradient_option_that_does_not_fit_is_kept_with_its_reason(write):
         assert refused.error.why == "4 cells for 2 elements"
         assert (total(view), view.edited) == ((34.0, 21.0), False)
         live.session.explore(["1,2"])
-        assert total(live.until(lambda view: view.edited)) == (8.0, 5.0)
+        assert total(live.until(lambda view: view.edited)) == (10.0, 5.0)
 
 
 def test_a_script_without_a_call_stops_at_its_end(write):

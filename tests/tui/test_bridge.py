@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from textual.message import Message
 
-from gradscope.tui.bridge import Bridge, Inbox, OutputCame, ReportsCame, ScriptGone
+from gradscope.tui.bridge import Bridge, Inbox, InputAwaited, OutputCame, ReportsCame, ScriptGone
 
 
 class Wire:
@@ -41,7 +41,7 @@ def launched() -> Iterator[Any]:
     process = subprocess.Popen([sys.executable, "-I", "-c", code], stdout=slave, stdin=slave)
     os.close(slave)
     wire = Wire(["a", "b"])
-    yield SimpleNamespace(process=process, channel=wire, terminal=master)
+    yield SimpleNamespace(process=process, channel=wire, terminal=master, waits_for_input=lambda: False)
     wire.shutdown()
     process.wait()
     os.close(master)
@@ -78,6 +78,27 @@ def test_everything_comes_before_the_end(launched) -> None:
     assert isinstance(told[-1], ScriptGone)
     assert sum(isinstance(message, ReportsCame) for message in told) == 1
     assert sum(isinstance(message, OutputCame) for message in told) == 1
+
+
+def test_that_the_script_waits_for_input_is_told_once_each_way(monkeypatch) -> None:
+    monkeypatch.setattr("gradscope.tui.bridge.GLANCE", 0.001)
+    told: list[Message] = []
+    answers = iter([False, True, True, True, False, False])
+    over = threading.Event()
+
+    def waits() -> bool:
+        answer = next(answers, None)
+        if answer is None:
+            over.set()
+        return bool(answer)
+
+    bridge = Bridge(SimpleNamespace(waits_for_input=waits, channel=Wire([])), told.append)  # type: ignore[arg-type]
+    thread = threading.Thread(target=bridge._watch_input)
+    thread.start()
+    assert over.wait(20)
+    bridge.stop()
+    thread.join(20)
+    assert [message.waiting for message in told if isinstance(message, InputAwaited)] == [True, False]
 
 
 def test_after_mute_nothing_is_posted(launched) -> None:

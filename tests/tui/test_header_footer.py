@@ -44,6 +44,7 @@ async def test_findings_and_pass_are_never_dropped(shown, sight) -> None:
 def test_status_of_states() -> None:
     assert words(waiting_view(State.STARTING)) == ["starting"]
     assert words(waiting_view(State.RUNNING, calls=1200)) == ["running · backward calls 1,200"]
+    assert words(waiting_view(State.STARTING, waiting=True)) == ["the script waits for input: o, then type"]
     assert words(crashed_view()) == ["crashed"]
     assert words(replace(two_outputs_view(), state=State.ENDED, exit=Exit(3)))[0] == "ended, exit 3"
     assert words(replace(two_outputs_view(), state=State.SNAPSHOT))[:2] == ["snapshot", "step 2/4"]

@@ -6,8 +6,9 @@ import pytest
 from graphs import recurrent
 from views import CALL, edited_view, two_outputs_view, view_of, waiting_view
 
+from gradscope.protocol.messages import Call
 from gradscope.session.stepping import Walk
-from gradscope.session.view import State
+from gradscope.session.view import State, Stop
 from gradscope.tui.messages import NodeWanted
 from gradscope.tui.widgets.source import SourceList
 from gradscope.tui.widgets.source_marks import calls, ordinal
@@ -43,6 +44,15 @@ async def test_at_the_start_the_call_is_where_the_playhead_is(shown, sight) -> N
 async def test_another_pass_shows_its_norms(shown, sight) -> None:
     async with shown(edited_view()) as pilot:
         assert " ▶ 11  b = x.sin()            ● ‖∂b‖ 1.414" in sight(pilot).pane("source")
+
+
+async def test_a_stop_without_a_call_marks_no_backward_call(shown, sight) -> None:
+    stop = Stop(Call(0, "none", CALL.file, 12, "<module>", ""), "line")
+    async with shown(waiting_view(State.STOPPED, stop=stop)) as pilot:
+        source = sight(pilot).pane("source")
+    (line,) = [line for line in source if "J = a + b" in line]
+    assert line.split() == ["›", "12", "J", "=", "a", "+", "b", "the", "script", "stands", "here"]
+    assert [line.split()[1] for line in source if "backward call" in line] == ["J.backward(gradient=v)"]
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RUNNING])

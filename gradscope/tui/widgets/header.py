@@ -93,6 +93,8 @@ def warns(view: View) -> bool:
 
 
 def _state(view: View) -> str:
+    if view.waiting:
+        return "the script waits for input: o, then type"
     match view.state.value:
         case "starting":
             return "starting"

@@ -69,6 +69,8 @@ class SourceList(VirtualList):
         self._tape: Tape | None = None
         self._calls: Mapping[int, Mark] = {}
         self._here = self._selected = self._call = NOWHERE
+        self._without_call = False
+        """the script was stopped at a line, or at its end: `_call` is no backward call"""
         self._column = 0
         """where the marks stand, counted from the code's left edge"""
         self._drawn: tuple[object, ...] = ()
@@ -113,6 +115,7 @@ class SourceList(VirtualList):
         """Find the lines of playhead, selection and call, and the file to show."""
         call = view.stop.call if view.stop is not None else None
         self._call = Place(call.file, call.line) if call is not None else Place(*view.where)
+        self._without_call = call is not None and call.kind == "none"
         if view.tape is None or view.rows is None:
             self._here, self._selected = NOWHERE, self._call
             self.file = self._call.file if self._call.file in view.sources else _script(view)
@@ -167,6 +170,8 @@ class SourceList(VirtualList):
 
     def _mark(self, place: Place, here: bool) -> Mark | None:
         if place == self._call and self._call.line:
+            if self._without_call:
+                return Mark(" ", "the script stands here")
             return Mark(SEED, "seed") if self._tape is not None else Mark(SEED, "backward call")
         if self._tape is not None:
             return mark(self._tape, place.file, place.line, self._playhead, here)

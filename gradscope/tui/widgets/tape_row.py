@@ -171,6 +171,8 @@ def waiting(view: View) -> list[str]:
         return ["nothing could be recorded here", "", *view.stop.refusal.splitlines()]
     if view.busy is not None:
         return [f"{view.busy.what}…"]
+    if view.waiting:
+        return ["the script waits for input: o shows its terminal, and what you type goes there (Esc leaves)"]
     if view.stop is not None and view.state.value == "stopped":
         return _waiting_at(view.stop)
     return {
