@@ -199,12 +199,9 @@ class GradscopeApp(Driving, inherit_bindings=False):
             self._put_below(5)
 
     def action_output(self) -> None:
-        """The script's terminal; where the script waits for input, with the keys."""
         """Show what the script wrote; where it waits for an answer, keys go to it at once."""
         self.lower.open_tab("output")
         self.action_pane(5)
-        if self.view is not None and self.view.waiting:
-            self.lower.type_to_script()
         if self.view is not None and self.view.waiting:
             self.call_after_refresh(self.lower.type_to_script)
 
