@@ -12,6 +12,7 @@ import torch
 
 from gradscope.debuggee import live_roots
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import CallReports, OneCall
 from gradscope.debuggee.commit import Check, Recorded, Verdict
 from gradscope.debuggee.explore import CannotExplore
@@ -50,6 +51,7 @@ class Calls:
         self._interception = Interception(self._on_call)
         self._interception.install()
         self._reports = CallReports(server.link)
+        self._budget = Budget(server.configure.budget)
         self._free = threading.Condition(server.turn)
         self._taken = 0
         """the thread whose call is being recorded before it stops"""
@@ -162,7 +164,7 @@ class Calls:
     def _open(self, call: BackwardCall | None) -> Stop:
         server = self._server
         subject = None if call is None else of_call(call, self.origins)
-        return Stop(self._link, server.sources, subject, self.origins, server.set_breaks)
+        return Stop(self._link, server.sources, subject, self.origins, server.set_breaks, self._budget)
 
     def _stop(self, call: BackwardCall, reason: str, detail: str, stop: Stop | None = None) -> After | None:
         """Stand still until the person resumes. Then the script's own call runs, checked against what was explored."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -44,13 +44,13 @@ class Check:
     """Holds what each leaf's `.grad` must be after the script's call. Make it before the call, ask for the verdict after it."""
 
     def __init__(
-        self, captured: Captured, expected: Sequence[torch.Tensor | None], *, accumulates: bool = True, complete: bool = True
+        self, captured: Captured, expected: Mapping[int, torch.Tensor | None], *, accumulates: bool = True, complete: bool = True
     ) -> None:
         """Take what the leaves' gradients must become.
 
         Args:
             captured: the graph, still alive.
-            expected: for each leaf of the graph its `.grad` after the call.
+            expected: for the leaves of the graph, by their place, their `.grad` after the call; those left out are not checked.
             accumulates: the call is a backward().
             complete: the pass that says so ran to its end.
         """
@@ -69,12 +69,18 @@ class Check:
     @modes_off()
     def of_tape(cls, captured: Captured, tape: TapeColumns, held: Held, *, accumulates: bool = True) -> Check:
         """The check against an explored tape (its seeds must be those that the call runs with)."""
-        numbers = memoryview(tape.leaf_after).cast("i")
-        expected = [None if number == NO_TENSOR else held.tensor(number) for number in numbers]
+        present = held.present
+        expected = {
+            leaf: None if number == NO_TENSOR else present[number]
+            for leaf, number in enumerate(memoryview(tape.leaf_after).cast("i"))
+            if number == NO_TENSOR or number in present
+        }
         return cls(captured, expected, accumulates=accumulates, complete=tape.failure is None)
 
-    def _collect(self, captured: Captured, expected: Sequence[torch.Tensor | None]) -> None:
-        for number, gradient in enumerate(expected):
+    def _collect(self, captured: Captured, expected: Mapping[int, torch.Tensor | None]) -> None:
+        if len(expected) < sum(leaf.node != UNKNOWN for leaf in captured.leaves):
+            self._elsewhere = "the totals of some leaves did not fit the budget (--budget)"
+        for number, gradient in expected.items():
             leaf = captured.leaves[number]
             if leaf.variable is None or leaf.kind == "input":
                 continue

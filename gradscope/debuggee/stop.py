@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 
 import msgspec
 import torch
 
 from gradscope.debuggee import subject as subjects
+from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import OneCall
 from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
 from gradscope.debuggee.link import Link
@@ -20,6 +22,7 @@ from gradscope.debuggee.tape_builder import Held
 from gradscope.debuggee.tensor_data import bytes_of, values_of
 from gradscope.errors import GradscopeError, UsageError
 from gradscope.model.columns import TapeColumns
+from gradscope.model.tensors import TensorTable
 from gradscope.protocol import messages as m
 
 RECORDING = "recording the backward pass"
@@ -37,6 +40,7 @@ class Stop:
         subject: Subject | None,
         origins: Origins | None,
         set_breaks: Callable[[list[str]], None],
+        budget: Budget | None = None,
     ) -> None:
         self.link = link
         self._set_breaks = set_breaks
@@ -57,6 +61,9 @@ class Stop:
         self.committed = False
         """the script's call has run: nothing can be explored any more"""
         self._held: dict[int, Held] = {}
+        self._budget = budget or Budget()
+        self._fetched: tuple[tuple[int, int], torch.Tensor] | None = None
+        """the last tensor that was got back by running its pass again"""
         self._passes = 0
 
     # ------------------------------------------------------------ what is sent without being asked
@@ -77,6 +84,7 @@ class Stop:
         self._passes = max(self._passes, tape.number)
         if tape.number in self._held:
             self._held[tape.number].release()
+        self._budget.trim(tape, held, [other for number, other in self._held.items() if number != tape.number])
         self.tapes[tape.number], self._held[tape.number] = tape, held
 
     def held(self, number: int) -> Held:
@@ -92,6 +100,7 @@ class Stop:
             held.release()
         self._held.clear()
         self.tapes.clear()
+        self._fetched = None
         self._given.clear()
         self.live = ()
         self.frame = None
@@ -194,18 +203,7 @@ class Stop:
         self, seeds: Sequence[GivenSeed], *, edited: bool, root: tuple[int, int] | None = None, number: int = 0
     ) -> TapeColumns:
         """One exploring pass; its number is the next one unless given."""
-        subject = self._explorable()
-        total = len(subject.captured)
-        tape, held = explore(
-            subject.captured,
-            seeds,
-            number=number or self._passes + 1,
-            edited=edited,
-            root=root,
-            poll=None if self.quiet else lambda done: self.link.give_up(RECORDING, done, total),
-            accumulates=subject.accumulates,
-            create_graph=subject.create_graph,
-        )
+        tape, held = self._explored(seeds, number or self._passes + 1, edited, root)
         self._given[tape.number] = root, list(seeds)
         if root is None:
             self.last_pass = tape.number
@@ -214,19 +212,68 @@ class Stop:
             self._held.pop(old).release()
         return tape
 
+    def _explored(
+        self, seeds: Sequence[GivenSeed], number: int, edited: bool, root: tuple[int, int] | None
+    ) -> tuple[TapeColumns, Held]:
+        subject = self._explorable()
+        total = len(subject.captured)
+        return explore(
+            subject.captured,
+            seeds,
+            number=number,
+            edited=edited,
+            root=root,
+            poll=None if self.quiet else lambda done: self.link.give_up(RECORDING, done, total),
+            accumulates=subject.accumulates,
+            create_graph=subject.create_graph,
+        )
+
     def _tensor(self, tape: int, tensor: int) -> torch.Tensor:
-        try:
+        with suppress(KeyError):
             return self._held[tape].tensor(tensor)
-        except KeyError:
-            raise UsageError("this tensor is not held any more", f"it belongs to pass {tape}", "run that pass again") from None
+        if self._fetched is None or self._fetched[0] != (tape, tensor):
+            self._fetched = None  # room for the next one
+            self._fetched = (tape, tensor), self._again(tape, [tensor]).tensor(tensor)
+        return self._fetched[1]
+
+    def _again(self, number: int, tensors: Sequence[int]) -> Held:
+        """The tensors of a pass that has been let go of, by running it once more."""
+        first = self.tapes.get(number)
+        if first is None or number not in self._given or not set(tensors).issubset(range(len(first.tensors.held))):
+            raise UsageError("this gradient is not held", f"it belongs to pass {number}", "a greater --budget holds more")
+        if self.committed:
+            raise UsageError(
+                "this gradient is not held any more",
+                "it did not fit the budget, and your script's own call has run",
+                "a greater --budget holds more",
+            )
+        root, seeds = self._given[number]
+        tape, held = self._explored(seeds, number, first.edited, root)
+        before, now = TensorTable(first.tensors), TensorTable(tape.tensors)
+        same = (tape.step_node, tape.contribution_tensor) == (first.step_node, first.contribution_tensor)
+        if not same or any(repr(before.summary(tensor)) != repr(now.summary(tensor)) for tensor in tensors):
+            raise UsageError(
+                "this pass is not repeatable",
+                "the gradient did not fit the budget, and the same pass, run again, made other numbers",
+                "a greater --budget holds more; hooks and custom Functions must not depend on what changes",
+            )
+        return held
 
     def send_tensors(self, request: int, tape: int, numbers: Sequence[int]) -> None:
         """Send whole tensors, and then which of them are not there."""
+        held = self._held.get(tape)
+        present = {} if held is None else held.present
+        there = range(0 if tape not in self.tapes else len(self.tapes[tape].tensors.held))
+        gone = [number for number in numbers if number not in present and number in there]
+        if gone and not self.committed:
+            with suppress(GradscopeError, RuntimeError):
+                again = self._again(tape, gone)
+                present.update((number, again.tensor(number)) for number in gone)
         missing = []
         for number in numbers:
             try:
-                self.link.send(m.TensorBytes(tape, number, *bytes_of(self._tensor(tape, number))))
-            except (GradscopeError, RuntimeError):
+                self.link.send(m.TensorBytes(tape, number, *bytes_of(present[number])))
+            except (KeyError, GradscopeError, RuntimeError):
                 missing.append(number)
         self.link.send(m.TensorsDone(request, missing))
 

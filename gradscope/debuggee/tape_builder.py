@@ -32,10 +32,15 @@ class Held:
     """The tensors of a tape, by number, as long as the debuggee keeps them."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
-        self._tensors = tensors
+        self._tensors: list[torch.Tensor | None] = [*tensors]
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    @property
+    def present(self) -> dict[int, torch.Tensor]:
+        """Those that are still held."""
+        return {number: tensor for number, tensor in enumerate(self._tensors) if tensor is not None}
 
     def tensor(self, number: int) -> torch.Tensor:
         """The tensor of that number.
@@ -43,9 +48,15 @@ class Held:
         Raises:
             KeyError: it is not held (any more).
         """
-        if not 0 <= number < len(self._tensors):
+        tensor = self._tensors[number] if 0 <= number < len(self._tensors) else None
+        if tensor is None:
             raise KeyError(number)
-        return self._tensors[number]
+        return tensor
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Let go of some."""
+        for number in numbers:
+            self._tensors[number] = None
 
     def release(self) -> None:
         self._tensors.clear()
