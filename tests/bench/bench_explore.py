@@ -9,6 +9,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -82,7 +83,7 @@ def measure(name: str, build: Callable[[], torch.Tensor], limit: float) -> None:
         captures.append(seconds(lambda: capture([loss])))
         first.append(seconds(lambda: explore(capture([loss]), [seed])))
         captured = capture([loss])
-        again.append(seconds(lambda: explore(captured, [seed])))
+        again.append(seconds(partial(explore, captured, [seed])))
     one = min(backwards)
     print(
         f"{name:6} {len(captured):6} nodes  backward {one * 1e3:7.2f} ms  capture {min(captures) * 1e3:6.2f} ms  "
