@@ -11,7 +11,7 @@ import msgspec
 from gradscope.errors import GradscopeError
 from gradscope.findings import diagnose
 from gradscope.findings.diagnosis import worst_first
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
@@ -208,7 +208,8 @@ class Run:
         self._note_dropped(before, stop.passes)
         found = list(report.findings)
         if first:
-            found += diagnose(stop.graph, tape, inputs=stop.call.has_inputs)
+            place = Related(stop.call.file, stop.call.line, "the call") if stop.call.file else None
+            found += diagnose(stop.graph, tape, inputs=stop.call.has_inputs, call=place)
             self._begin_walk(visit, tape)
         else:
             self._show_tape(visit, tape)
