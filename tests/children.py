@@ -31,6 +31,9 @@ RECORD = Configure(stop_at="never", record=-1)
 
 Kind = TypeVar("Kind")
 
+_KNOWN: dict[object, Outcome] = {}
+"""what plain python did"""
+
 
 @dataclass
 class Outcome:
@@ -79,11 +82,23 @@ class Scripts:
 
     def same(self, *arguments: str, stdin: str = "", configures: Sequence[Configure] = (NEVER,)) -> Outcome:
         """Run both ways; assert that nobody can tell the difference by exit code, stdout or stderr. The last run's outcome."""
-        plain = self._run([sys.executable, *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}, stdin)
+        plain = self._plain_once(arguments, stdin)
         for configure in configures:
             ours = self.headless(*arguments, stdin=stdin, configure=configure)
             assert ours.seen == plain.seen
         return ours
+
+    def _plain_once(self, arguments: tuple[str, ...], stdin: str) -> Outcome:
+        """Plain python; what it did with the very same files, words and environment is not asked again."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_CURRENT_TEST": ""}
+        files = tuple((path.relative_to(self.folder), path.read_text()) for path in sorted(self.folder.rglob("*.py")))
+        key = (files, arguments, stdin, tuple(environment.items()))
+        known = _KNOWN.get(key)
+        if known is None:
+            known = self._run([sys.executable, *arguments], environment, stdin)
+            if str(self.folder) not in known.out + known.err:
+                _KNOWN[key] = known
+        return known
 
     def _run(self, command: list[str], environment: dict[str, str], stdin: str) -> Outcome:
         done = subprocess.run(
