@@ -5,7 +5,9 @@ Small tensors stay first: there are many of them, and those are the ones a perso
 
 from __future__ import annotations
 
+import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 
 from gradscope.debuggee.tape_builder import Held
 from gradscope.model.columns import TapeColumns
+from gradscope.model.tensors import TensorColumns
 
 _SHARE = 4
 """Unless told otherwise, gradients take one part in so many of the memory that is free."""
@@ -36,6 +39,11 @@ class Budget:
 
     def trim(self, tape: TapeColumns, held: Held, others: Iterable[Held] = ()) -> None:
         """Let go of what does not fit beside what the other passes hold, and mark it in the tape."""
+        held.bytes = _size(tape.tensors)
+        others = list(others)
+        limits = [self.limit(torch.device(device)) for device in tape.tensors.devices]
+        if held.bytes + sum(other.bytes for other in others) <= min(limits, default=0):
+            return  # the usual case, told without a look at each tensor
         used: dict[torch.device, int] = {}
         seen: set[tuple[torch.device, int]] = set()
         for other in others:
@@ -52,6 +60,15 @@ class Budget:
             held.drop(dropped)
             tape.tensors.held = bytes(kept)
             tape.notes.append(f"{len(dropped)} of {len(kept)} gradients do not fit the budget (--budget): their summaries stay")
+
+
+def _size(tensors: TensorColumns) -> int:
+    """Bytes of all elements, on whatever device."""
+    kinds = Counter(zip(memoryview(tensors.shape).cast("i"), memoryview(tensors.dtype).cast("i"), strict=True))
+    return sum(
+        count * math.prod(tensors.shapes[shape]) * getattr(torch, tensors.dtypes[dtype]).itemsize
+        for (shape, dtype), count in kinds.items()
+    )
 
 
 def _fits(tensor: torch.Tensor, used: dict[torch.device, int], seen: set[tuple[torch.device, int]], limit: int | None) -> bool:

@@ -78,8 +78,9 @@ class Recording:
         """of the tensors that have one"""
         self._before: dict[tuple[int, int], Gradients] = {}
         self._copies: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-        self._adding: list[int] = []
-        """leaves to whose gradient AccumulateGrad is adding, where hooks run after it"""
+        self._adding: set[int] = set()
+        """leaves whose gradient AccumulateGrad has been handed and that have hooks after it which have not run yet"""
+        self._hooked_after: set[int] = set()
         self._collecting = False
         self._started = 0.0
 
@@ -102,8 +103,8 @@ class Recording:
             self._sorter.sort(self.log, self.leaf_order)
             self.notes.extend(self._sorter.notes)
             self._sorter = None
-        if error is not None and self._adding and self.log and self.log[-1][0] == self._adding[-1]:
-            self.unfinished = self._adding[-1]
+        if error is not None and self.log and self.log[-1][0] in self._adding:
+            self.unfinished = self.log[-1][0]
 
     def _restore(self) -> None:
         for table in self._tables:
@@ -140,6 +141,7 @@ class Recording:
             node = self.captured.nodes[number]
             keep(node.register_prehook(partial(self._leaf_prehook, number)))
             if getattr(node.variable, "_post_accumulate_grad_hooks", None):
+                self._hooked_after.add(number)
                 keep(node.register_hook(partial(self._leaf_posthook, number)))
 
     def _register_on(self, leaves: Sequence[CapturedLeaf], hook: Callable[[int, torch.Tensor | None], None]) -> None:
@@ -214,13 +216,13 @@ class Recording:
             with modes_off(), torch.no_grad():
                 guarded = self.captured.foreign.touches_gradients
                 self._note(node, (), self._copied(handed) if guarded else tuple(handed))
-                self._adding.append(node)
+                if node in self._hooked_after:
+                    self._adding.add(node)
         except Exception as error:
             self._miss(node, error)
 
     def _leaf_posthook(self, node: int, sent: Gradients, handed: Gradients) -> None:
-        with suppress(ValueError):
-            self._adding.remove(node)
+        self._adding.discard(node)
 
     def _leaf_total(self, node: int, total: torch.Tensor | None) -> None:
         self._leaf_prehook(node, (total,))

@@ -33,6 +33,8 @@ class Held:
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self._tensors: list[torch.Tensor | None] = [*tensors]
+        self.bytes = 0
+        """of all their elements, once somebody has counted"""
 
     def __len__(self) -> int:
         return len(self._tensors)

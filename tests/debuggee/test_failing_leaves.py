@@ -88,3 +88,13 @@ def test_a_hook_after_accumulation_that_is_through_is_not_what_failed() -> None:
     h.register_hook(raises)
     passed = recorded((h * y).sum())
     assert op_of_failure(passed) == "SinBackward0"
+
+
+def test_a_leaf_is_not_what_failed_when_the_node_after_it_did() -> None:
+    x, y = torch.ones(2, requires_grad=True), torch.full((2,), 3.0, requires_grad=True)
+    h = x.sin()
+    h.register_hook(raises)
+    passed = recorded((h * y).sum())
+    assert passed.ops() == ["SumBackward0", "MulBackward0", "AccumulateGrad"]
+    assert op_of_failure(passed) == "SinBackward0"
+    assert torch.equal(y.grad, x.sin().detach())
