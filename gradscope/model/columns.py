@@ -15,6 +15,17 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A stretch of a source file."""
+
+    file: str
+    line: int
+    function: str
+    last: int = 0
+    """the last line of it, where it is a whole function; else 0"""
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The forward call that made a node: the innermost frame of the person's own code."""
 
@@ -35,6 +46,8 @@ class Origin:
     """The part of the statement that is this call, where Python tells (3.11+): `x[0] ** 2`."""
     target: str = ""
     """The name the statement assigns its result to, if it does to exactly one: `b`."""
+    frames: tuple[CodePlace, ...] = ()
+    """The library frames below the person's, outermost first: where in torch's own modules, or another package's, the call is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,22 @@ class Leaf:
     """False for a leaf of the graph that the call does not differentiate for, as it names others."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One hook that a pass runs. Hooks of a node are listed in the order in which they run."""
+
+    node: int
+    input_nr: int
+    """the gradient slot that it sees; UNKNOWN for a hook of the whole node"""
+    kind: str
+    """`tensor`, `pre` and `post` (registered on the node), `module` (a module's full backward hook), `accumulate` (after
+    AccumulateGrad), `retain` (retain_grad), `unpack` (of what the node saved)"""
+    name: str
+    """`clip`, `Model.forward.<lambda>`"""
+    place: CodePlace | None = None
+    """None for a hook that is not written in Python"""
+
+
 @dataclass(slots=True)
 class GraphColumns:
     """A backward graph. `len(op) / 4` nodes, `len(edge_source) / 4` edges."""
@@ -112,6 +141,10 @@ class GraphColumns:
     """edge -> local derivative, for elementwise nodes with few elements"""
     edge_roles: dict[int, str] = field(default_factory=dict)
     """edge -> the forward argument it belongs to: `self`, `other`, `weight`"""
+    hooks: list[Hook] = field(default_factory=list)
+    """of all nodes, by node and in the order in which they run"""
+    backward_code: dict[int, CodePlace] = field(default_factory=dict)
+    """node of a custom Function -> its backward"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +188,34 @@ class Mismatch:
     node: int
     input_nr: int
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class HookEffect:
+    """What one hook was given in a pass, and what it made of it."""
+
+    hook: int
+    """index into `GraphColumns.hooks`"""
+    step: int
+    before: int
+    """Number in the tape's tensors; NO_TENSOR where undefined or not known."""
+    after: int
+    """The same number as `before` where the hook changed nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A what-if: a gradient that the person changed in a pass. Never part of the script's own call."""
+
+    node: int
+    input_nr: int
+    """what arrives at this slot of this node is changed, after all contributions and hooks"""
+    edge: int = UNKNOWN
+    """else the contribution over this edge alone; `node` and `input_nr` are then its target"""
+    text: str = ""
+    """as typed: `*0.5`, `zeros`, `clip(1)`, any expression"""
+    before: int = -1
+    """number in the tape's tensors of what it would have been; NO_TENSOR before the pass has run"""
 
 
 @dataclass(slots=True)
@@ -203,3 +264,6 @@ class TapeColumns:
     printed: str = ""
     """what the script's own code wrote during the exploring pass"""
     seconds: float = 0.0
+    hook_effects: list[HookEffect] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    """the what-ifs of this pass, in the order in which they were made"""

@@ -9,7 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from gradscope.findings.finding import Finding
-from gradscope.model.columns import GraphColumns, TapeColumns
+from gradscope.model.checks import CheckResult
+from gradscope.model.columns import Change, GraphColumns, TapeColumns
+from gradscope.model.saved import SavedColumns
+from gradscope.model.tensors import TensorColumns
 
 VERSION = 1
 
@@ -158,6 +161,44 @@ class TensorsDone(_Message, frozen=True):
     missing: list[int] = []
 
 
+class SavedRead(_Message, frozen=True):
+    """What every node of the graph keeps for backward. Answers `ReadSaved`."""
+
+    request: int
+    saved: SavedColumns
+
+
+class Inspected(_Message, frozen=True):
+    """What one node keeps, looked into. Answers `Inspect`."""
+
+    request: int
+    node: int
+    tensors: TensorColumns
+    """a row for each saved tensor of the node that can be read, in the order of `SavedColumns`"""
+    places: list[int]
+    """for each row of `tensors` its place among the node's saved tensors"""
+    attributes: list[tuple[str, str]]
+    """name and value of all else that it keeps: `dim`, `(1, 2)`"""
+    notes: list[str] = []
+    """what could not be read, and why"""
+
+
+class Checked(_Message, frozen=True):
+    """Answers `Check`."""
+
+    request: int
+    result: CheckResult
+
+
+class Debugged(_Message, frozen=True):
+    """The person has left pdb. Answers `Debug`."""
+
+    request: int
+    node: int
+    error: str = ""
+    """`ValueError: …` when the backward raised"""
+
+
 class Source(_Message, frozen=True):
     file: str
     text: str
@@ -214,6 +255,10 @@ Report = (
     | TensorSlice
     | TensorBytes
     | TensorsDone
+    | SavedRead
+    | Inspected
+    | Checked
+    | Debugged
     | Source
     | Refused
     | Resumed
@@ -255,6 +300,8 @@ class Explore(_Message, frozen=True):
     root_input_nr: int = 0
     base: int = 0
     """the pass whose seeds `*2` scales; 0 for the last one"""
+    changes: list[Change] = []
+    """what-ifs, applied to each gradient when it is complete; `Change.before` is ignored"""
 
 
 class PickRoot(_Message, frozen=True):
@@ -278,6 +325,40 @@ class FetchTensors(_Message, frozen=True):
     request: int
     tape: int
     tensors: list[int]
+
+
+class ReadSaved(_Message, frozen=True):
+    request: int
+
+
+class Inspect(_Message, frozen=True):
+    request: int
+    node: int
+
+
+class FetchSaved(_Message, frozen=True):
+    """A slice of a saved tensor, by its place among those of its node. Answered by `TensorSlice`."""
+
+    request: int
+    node: int
+    place: int
+    index: list[tuple[int, int, int]]
+
+
+class Check(_Message, frozen=True):
+    """Check one node against numbers that do not come from its own backward."""
+
+    request: int
+    node: int
+    tape: int
+
+
+class Debug(_Message, frozen=True):
+    """Run the backward of a custom Function's node under pdb, in the script's terminal, on what arrived at it in a pass."""
+
+    request: int
+    node: int
+    tape: int
 
 
 class ReadSource(_Message, frozen=True):
@@ -307,4 +388,20 @@ class StopSoon(_Message, frozen=True):
     """Stop at the next backward call."""
 
 
-Request = Configure | Explore | PickRoot | Fetch | FetchTensors | ReadSource | SetBreaks | Resume | Cancel | StopSoon
+Request = (
+    Configure
+    | Explore
+    | PickRoot
+    | Fetch
+    | FetchTensors
+    | FetchSaved
+    | ReadSaved
+    | Inspect
+    | Check
+    | Debug
+    | ReadSource
+    | SetBreaks
+    | Resume
+    | Cancel
+    | StopSoon
+)

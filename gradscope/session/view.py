@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.checks import CheckResult
 from gradscope.model.columns import Leaf
 from gradscope.model.rows import Rows
+from gradscope.model.saved import SavedTable
 from gradscope.model.search import Matches
 from gradscope.model.tape import Tape
-from gradscope.protocol.messages import Call, Committed, LiveTensor
+from gradscope.protocol.messages import Call, Committed, Inspected, LiveTensor
 
 
 class State(Enum):
@@ -109,6 +111,12 @@ class View:
     """file -> its lines, as far as they have been read"""
     watches: tuple[int, ...] = ()
     """pinned nodes"""
+    saved: SavedTable | None = None
+    """what the nodes keep for backward, once it was asked for"""
+    inspected: Mapping[int, Inspected] = field(default_factory=dict)
+    """node -> what it keeps, looked into, as far as it was asked for"""
+    checks: Mapping[int, CheckResult] = field(default_factory=dict)
+    """node -> what a check of it found"""
     breaks: tuple[str, ...] = ()
     """conditions, in the order they were set"""
     met: Sequence[int] = ()
