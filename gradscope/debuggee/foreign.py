@@ -149,6 +149,15 @@ def _hooks_one_by_one(node: Any, name: str) -> list[Any]:
         return []
 
 
+def kept_tensors(node: Any) -> list[torch.Tensor]:
+    """What the node of a custom Function saved for its backward, read past its unpack hooks: packed things are none."""
+    try:
+        saved = [one.data for one in node._raw_saved_tensors if one is not None]
+    except Exception:  # freed
+        return []
+    return [tensor for tensor in saved if isinstance(tensor, torch.Tensor)]
+
+
 def _note_function(foreign: Foreign, number: int, node: Any, kind: _Type) -> None:
     foreign.note(number, kind.python)
     foreign.python_nodes.append(node)

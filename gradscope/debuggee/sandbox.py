@@ -16,7 +16,8 @@ import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
-from gradscope.debuggee.saved_state import Containers, Generators, Living, Tensors
+from gradscope.debuggee.foreign import kept_tensors
+from gradscope.debuggee.saved_state import Containers, Generators, Living, Tensors, tensors_in
 
 
 class Sandbox:
@@ -33,6 +34,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         self._kept = [(tensor, tensor.grad) for tensor in tensor_hooks.retaining()]
         self._tensors, self._containers = Tensors(), Containers()
+        self._torch_own = Containers()  # what checkpoint keeps count in: nothing to tell a person
         self._gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []
         self._buffers: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._dicts: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -48,7 +50,9 @@ class Sandbox:
         return self
 
     def _save(self, living: Living) -> None:
-        self._dicts = [(node.__dict__, dict(node.__dict__)) for node in self._foreign.python_nodes]
+        self._save_contexts()
+        for function in self._foreign.functions:
+            (self._torch_own if _is_torch_own(function) else self._containers).save_function(function)
         for module in living.modules:
             for name, buffer in module._buffers.items():
                 self._tensors.save(buffer, f"buffer {name} of {type(module).__name__}")
@@ -66,8 +70,18 @@ class Sandbox:
                 for name, value in state.items() if isinstance(state, dict) else ():
                     if isinstance(value, torch.Tensor):
                         self._tensors.save(value, f"{name} of {type(optimizer).__name__}")
-        for function in self._foreign.functions:
-            self._containers.save_function(function)
+
+    def _save_contexts(self) -> None:
+        """What custom Functions keep for their backward: it may take its lists apart, and use its tensors' memory for its results."""
+        self._dicts = [(node.__dict__, dict(node.__dict__)) for node in self._foreign.python_nodes]
+        for attributes, _ in self._dicts:
+            for name, value in attributes.items():
+                self._containers.save(value)
+                for tensor in tensors_in(value):
+                    self._tensors.save(tensor, f"ctx.{name}")
+        for node in self._foreign.python_nodes:
+            for tensor in kept_tensors(node):
+                self._tensors.save(tensor, "a tensor that a custom Function saved")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stdout, sys.stderr, warnings._showwarnmsg = self._outside  # type: ignore[attr-defined]
@@ -85,7 +99,10 @@ class Sandbox:
         changed = self._tensors.restore()
         if self._containers.restore():
             changed.append("variables that hooks or custom Functions write")
+        self._torch_own.restore()
         self._generators.restore()
+        if not (self._containers.complete and self._torch_own.complete):
+            self.notes.append("custom Functions or hooks reach more lists and dicts than can be saved: some may not be put back")
         if changed:
             few = ", ".join(dict.fromkeys(changed[:5])) + (" …" if len(changed) > 5 else "")
             self.notes.append(f"the exploring pass changed {few}; all was put back")
@@ -99,6 +116,10 @@ class Sandbox:
             if registry:
                 for line in (message.lineno, 0):
                     registry.pop((str(text), message.category, line), None)
+
+
+def _is_torch_own(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("torch.")
 
 
 def _same_dict(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -88,6 +88,14 @@ def _generators(holders: list[Any]) -> Iterator[torch.Generator]:
             frame = frame.f_back
 
 
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensor, or those that a container holds."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set)) else ()
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
 class Tensors:
     """Contents of tensors."""
 
@@ -160,6 +168,11 @@ class Containers:
         self._globals: list[tuple[dict[str, Any], str, Any]] = []
         self._functions: set[int] = set()
         self._left = _MOST_ITEMS
+
+    @property
+    def complete(self) -> bool:
+        """Everything that was met could be looked at."""
+        return self._left >= 0
 
     def save_function(self, function: Any) -> None:
         """What the function can write at arm's length: its closure, the globals it names, the object it is bound to."""

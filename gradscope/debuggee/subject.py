@@ -31,7 +31,7 @@ class Subject:
     captured: Captured
     columns: GraphColumns
     seeds: list[GivenSeed]
-    """the script's own, one for each root; without a tensor where torch would refuse the call"""
+    """the script's own, one for each root; without a tensor where torch would refuse the call, or runs many passes at once"""
     frame: FrameType | None
     """whose variables a seed expression may use"""
     accumulates: bool = True
@@ -84,7 +84,7 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
     roots = [written or _name_of(names, root) for written, root in zip(text.roots, call.roots, strict=True)]
     given = call.given
     script_seeds = [
-        GivenSeed(seed, written if is_given else "", is_given)
+        GivenSeed(None if call.batched else seed, written if is_given else "", is_given)
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
     columns = _columns(captured, names, roots, origins)

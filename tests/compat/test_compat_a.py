@@ -6,7 +6,9 @@ import pytest
 from harness import Row, check
 from rows import rows_of
 
+MODULES = ("rows_calls", "rows_functions")
 
-@pytest.mark.parametrize("row", rows_of("rows_calls"), ids=lambda row: row.name)
+
+@pytest.mark.parametrize("row", rows_of(*MODULES), ids=lambda row: row.name)
 def test_row(row: Row) -> None:
     check(row)
