@@ -75,6 +75,10 @@ class Holdings:
             if any(root in at_work for module, _ in owners for root, _ in self._module_paths(module)):
                 yield self._tensors[number]
 
+    def tensors(self) -> list[Any]:
+        """All that were found, those of variables first."""
+        return list(self._tensors.values())
+
     def variables_of(self, tensor: Any) -> list[str]:
         """Expressions for the tensor, the best first."""
         return self._variables.get(id(tensor), [])

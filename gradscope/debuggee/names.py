@@ -9,7 +9,7 @@ innermost frame that has one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -72,6 +72,16 @@ class Names:
         names = self._holdings.variables_of(tensor)
         return names[0] if names else ""
 
+    def held(self) -> Iterator[tuple[Any, str]]:
+        """Every tensor that a module or a variable holds: `parameter fc1.weight`, `buffer bn.running_mean`, `variable h`."""
+        found, several = self._holdings, self._holdings.trained_roots() > 1
+        for tensor in found.tensors():
+            names = self._paths(tensor, several)
+            kind = ("parameter" if _is_parameter(tensor) else "buffer") if names else "variable"
+            names = names or found.variables_of(tensor)
+            if names:
+                yield tensor, f"{kind} {names[0]}"
+
     def module(self, module: Any) -> str:
         """Path of a module from the root-most one that holds it; for a root the variable, else the class name."""
         if not self._holdings.knows(module):
@@ -85,10 +95,7 @@ class Names:
                 self._holdings.add_module(module)
 
     def _leaf(self, tensor: Any, number: int, several: bool) -> LeafName:
-        short, long = self._holdings.paths_of(tensor)
-        names = [*long, *short] if several or any(_says_little(path) for path in short[:1]) else [*short, *long]
-        if not names:
-            names = self._holdings.variables_of(tensor)
+        names = self._paths(tensor, several) or self._holdings.variables_of(tensor)
         place = self._owners.place(tensor)
         if not names:
             names = [f"leaf {number}" if place is None else place.text]
@@ -97,6 +104,11 @@ class Names:
         scope = self._holdings.scope_of(tensor)
         origin = leaf_lines.made_at(scope, name) if scope is not None and name.isidentifier() else None
         return LeafName(name, tuple(aliases), kind, "" if place is None else place.owner, origin)
+
+    def _paths(self, tensor: Any, several: bool) -> list[str]:
+        """Its names in the modules that hold it, the best first."""
+        short, long = self._holdings.paths_of(tensor)
+        return [*long, *short] if several or any(_says_little(path) for path in short[:1]) else [*short, *long]
 
 
 def leaf_names(tensors: Sequence[Any], frame: FrameType | None) -> list[LeafName]:
