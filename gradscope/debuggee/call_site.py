@@ -8,7 +8,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from gradscope.debuggee import frame_locals, person_code, statements
-from gradscope.debuggee.origins import position
+from gradscope.debuggee.code_position import position
 
 
 @dataclass(frozen=True, slots=True)

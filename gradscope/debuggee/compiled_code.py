@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gradscope.debuggee import torch_import
 
 if TYPE_CHECKING:
-    from gradscope.debuggee.origins import Origins
+    from gradscope.debuggee.origin_table import Origins
 
 _HOME = "torch._dynamo.eval_frame"
 

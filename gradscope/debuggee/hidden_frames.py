@@ -55,7 +55,7 @@ def hide(mode_code: CodeType, mode_globals: dict[str, Any]) -> Callable[[], None
         mode_code: the code of the function mode, the caller of which a warning belongs to.
         mode_globals: the globals that code runs with; Python keeps there which warnings it has shown.
     """
-    show_frames, show_place = _hide_from_tracebacks(), _hide_from_warnings(mode_code, mode_globals)
+    show_frames, show_place = hide_from_tracebacks(), _hide_from_warnings(mode_code, mode_globals)
 
     def undo() -> None:
         show_frames()
@@ -64,7 +64,8 @@ def hide(mode_code: CodeType, mode_globals: dict[str, Any]) -> Callable[[], None
     return undo
 
 
-def _hide_from_tracebacks() -> Callable[[], None]:
+def hide_from_tracebacks() -> Callable[[], None]:
+    """Hide our frames from `traceback`. Returns the way back."""
     summary: Any = traceback.StackSummary
     name = "_extract_from_extended_frame_gen" if hasattr(summary, "_extract_from_extended_frame_gen") else "extract"
     original = vars(summary)[name]

@@ -27,6 +27,7 @@ def _library_folders() -> tuple[str, ...]:
 
 
 _LIBRARIES = _library_folders()
+_STANDARD = tuple({os.path.dirname(os.__file__) + os.sep, sysconfig.get_paths().get("platstdlib", os.__file__) + os.sep})
 
 
 def kind(filename: str) -> int:
@@ -35,6 +36,11 @@ def kind(filename: str) -> int:
     if known is None:
         known = _kinds[filename] = _judge(filename)
     return known
+
+
+def is_pythons_own(filename: str) -> bool:
+    """Whether a library's file is one of Python's standard library."""
+    return filename.startswith("<frozen ") or (filename.startswith(_STANDARD) and "-packages" not in filename)
 
 
 def kinds() -> dict[str, int]:

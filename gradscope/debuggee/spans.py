@@ -20,8 +20,13 @@ class Spans:
 
     def find(self, number: int) -> int:
         """The value of the stretch that holds the number, or -1."""
+        at = self.place(number)
+        return self.values[at] if at >= 0 else -1
+
+    def place(self, number: int) -> int:
+        """Which stretch holds the number, or -1."""
         at = bisect_right(self.starts, number) - 1
-        return self.values[at] if at >= 0 and number < self.ends[at] else -1
+        return at if at >= 0 and number < self.ends[at] else -1
 
     def enclose(self, start: int, end: int, value: int) -> None:
         """Append a stretch round some that are there already: they keep their numbers, this one takes what they leave."""
@@ -36,8 +41,10 @@ class Spans:
             start = max(start, inner_end)
         self._append(start, end, value)
 
-    def forget_half(self) -> None:
-        """Drop the older half: nodes that old are seldom asked for, and a table without bounds would eat the memory."""
+    def forget(self) -> None:
+        """Where there are too many drop the older half: nodes that old are seldom asked for, and memory has bounds."""
+        if len(self.starts) <= self.most:
+            return
         half = len(self.starts) // 2
         del self.starts[:half], self.ends[:half], self.values[:half]
 

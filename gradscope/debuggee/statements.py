@@ -58,13 +58,18 @@ def tree(file: str) -> ast.Module | None:
     return _read(file).tree
 
 
+def at_line(file: str, line: int) -> list[ast.stmt]:
+    """The statements that touch a line; of compound ones those whose header does."""
+    return _read(file).by_line.get(line, [])
+
+
 def calls_at(file: str, line: int, span: Span | None) -> list[ast.Call]:
     """The call expressions at a place: the one with exactly this span when given, else all that touch the line, inner first."""
     found = []
     for node in _read(file).by_line.get(line, ()):
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and part.lineno <= line <= (part.end_lineno or part.lineno):
-                if span is not None and _span(part) == span:
+                if span is not None and span_of(part) == span:
                     return [part]
                 found.append(part)
     return [] if span is not None else found[::-1]
@@ -73,11 +78,11 @@ def calls_at(file: str, line: int, span: Span | None) -> list[ast.Call]:
 def makes_result(made_by: ast.stmt, span: Span) -> bool:
     """Whether the expression with this span is the whole of what the statement assigns."""
     if isinstance(made_by, ast.AugAssign):
-        return _span(made_by) == span
+        return span_of(made_by) == span
     if isinstance(made_by, ast.Assign) and len(made_by.targets) == 1 and isinstance(made_by.targets[0], ast.Subscript):
-        return _span(made_by.targets[0]) == span
+        return span_of(made_by.targets[0]) == span
     value = getattr(made_by, "value", None)
-    return isinstance(value, ast.expr) and _span(value) == span
+    return isinstance(value, ast.expr) and span_of(value) == span
 
 
 def expression(file: str, span: Span) -> str:
@@ -136,7 +141,8 @@ def _end(node: ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or 1 << 30
 
 
-def _span(node: ast.expr | ast.stmt) -> Span:
+def span_of(node: ast.expr | ast.stmt) -> Span:
+    """Where the source has it, as `co_positions` would say."""
     return node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
 
 

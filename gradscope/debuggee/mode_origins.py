@@ -1,0 +1,206 @@
+"""Origins by a function mode, on every Python: it reads autograd's number before and after each call of torch."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+from gradscope.debuggee import library_frames, person_code
+from gradscope.debuggee.boundaries import Boundaries, boundary_functions
+from gradscope.debuggee.fast_path import FastPath
+from gradscope.debuggee.origin_table import Origins
+from gradscope.debuggee.places import Key
+
+SEARCHED = 100
+"""How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
+
+
+class ModeOrigins(Origins):
+    """Exact to the expression and the function called. Costs something for each call of torch, nothing beside them."""
+
+    def __init__(self, torch: Any) -> None:
+        super().__init__(torch)
+        self._depth = 0
+        self._where = self._make_where()
+        self.note = self._make_note()
+        self.boundaries = Boundaries(torch, self.place_of)
+        self.mode = _make_mode(torch, self.note, self.boundaries.look)
+        self._fast_path = FastPath(torch, self.mode)
+        self.undo.append(_see_custom_functions(torch, self))
+
+    def span(self) -> Callable[[], None]:
+        count = self._torch.autograd._get_sequence_nr
+        start = count() if self.seeing() else -1
+
+        def end() -> None:
+            now = count()
+            if 0 <= start < now:
+                self.note(start, now, sys._getframe(1), None)
+
+        return end
+
+    def place_of(self, frame: FrameType, function: Any) -> int:
+        """The number of the place that calls this function of torch's in this frame."""
+        chosen, module, below = self._where(frame)
+        key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
+        found = self.places.by_key.get(key)
+        return self._intern(key, chosen, module, frame, function) if found is None else found
+
+    def _intern(self, key: Key, chosen: FrameType, module: Any, frame: FrameType, function: Any) -> int:
+        below = library_frames.between(frame, chosen) if frame is not chosen else ()
+        return self.places.intern(key, chosen, module, function=function, below=below)
+
+    def _start(self) -> None:
+        if self._depth >= 0:  # else another mode had taken it off, to call what it was asked for
+            _put_on(self._torch, self.mode, self._depth)
+        self._fast_path.enter()
+
+    def _stop(self) -> None:
+        self._fast_path.leave()
+        self._depth = _take_off(self._torch, self.mode)
+
+    def _make_note(self) -> Callable[[int, int, FrameType, Any], None]:
+        """The hot path, with everything it needs at hand: find the place of the frame and append the stretch."""
+        where, by_key, intern = self._where, self.places.by_key, self._intern
+        spans = self.spans
+        starts, ends, values = spans.starts, spans.ends, spans.values
+        add_start, add_end, add_value = starts.append, ends.append, values.append
+        latest = 0
+        check_at = spans.most
+
+        def note(start: int, end: int, frame: FrameType, function: Any) -> None:
+            nonlocal latest, check_at
+            chosen, module, below = where(frame)
+            key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
+            value = by_key.get(key)
+            if value is None:
+                value = intern(key, chosen, module, frame, function)
+            if start < latest:
+                spans.enclose(start, end, value)
+            else:
+                add_start(start)
+                add_end(end)
+                add_value(value)
+            latest = end
+            if end > check_at:
+                spans.forget()
+                check_at = end + spans.most // 2
+
+        return note
+
+    def _make_where(self) -> Callable[[FrameType], tuple[FrameType, Any, Any]]:
+        """Finds the person's frame, the innermost module at work, and what tells the way between them and torch from others."""
+        call_impl = self.places.call_impl
+        passed = self._torch.nn.Module._wrapped_call_impl.__code__
+        kinds, kind = person_code.kinds(), person_code.kind
+        person, library = person_code.PERSON, person_code.LIBRARY
+        searched = range(SEARCHED)
+
+        def where(frame: FrameType) -> tuple[FrameType, Any, Any]:
+            at: FrameType | None = frame
+            chosen = module = None
+            below: Any = None
+            chosen_below: Any = None
+            while at is not None:
+                code = at.f_code
+                whose = kinds.get(code.co_filename) or kind(code.co_filename)
+                if whose == person:
+                    chosen, chosen_below = at, below
+                    break
+                if code is call_impl:
+                    if module is None:
+                        module = at.f_locals["self"]
+                elif code is not passed:
+                    if whose == library and chosen is None:
+                        chosen, chosen_below = at, below
+                    below = (below, id(code), at.f_lasti)
+                at = at.f_back
+            if chosen is None:
+                chosen = frame
+            if module is None:
+                at = chosen.f_back
+                for _ in searched:
+                    if at is None:
+                        break
+                    if at.f_code is call_impl:
+                        module = at.f_locals["self"]
+                        break
+                    at = at.f_back
+            return chosen, module, chosen_below
+
+        return where
+
+
+def _make_mode(
+    torch: Any, note: Callable[[int, int, FrameType, Any], None], look: Callable[[Any, Any, Any, FrameType], None]
+) -> Any:
+    number = torch.autograd._get_sequence_nr
+    caller = sys._getframe
+    watched = boundary_functions(torch)
+    grad_enabled = torch.is_grad_enabled
+
+    class OriginMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            before = number()
+            result = func(*args, **kwargs) if kwargs else func(*args)
+            after = number()
+            if after > before:
+                note(before, after, caller(1), func)
+            elif func in watched or not grad_enabled():
+                look(func, args, result, caller(1))
+            return result
+
+    # Warnings that torch's C++ raises are judged as those of the script's own module, then shown where they belong.
+    plain = OriginMode.__torch_function__
+    namespace = {"__name__": "__main__", "__builtins__": builtins}
+    function: Any = FunctionType(plain.__code__, namespace, plain.__name__, plain.__defaults__, plain.__closure__)
+    OriginMode.__torch_function__ = function  # type: ignore[method-assign]
+    return OriginMode()
+
+
+def _see_custom_functions(torch: Any, origins: ModeOrigins) -> Callable[[], None]:
+    """`Function.apply` makes its node past the mode. It calls this one small function of torch's just before: note it there."""
+    home = torch._functorch.utils
+    original = home.unwrap_dead_wrappers
+    number = torch.autograd._get_sequence_nr
+    note = origins.note
+    apply = torch.autograd.Function.apply.__func__.__code__
+
+    def unwrap_dead_wrappers(args: Any) -> Any:
+        frame = sys._getframe(1)
+        if frame.f_code is apply and frame.f_back is not None and origins.seeing():
+            start = number()
+            note(start, start + 1, frame.f_back, None)
+        return original(args)
+
+    home.unwrap_dead_wrappers = unwrap_dead_wrappers
+    return lambda: setattr(home, "unwrap_dead_wrappers", original)
+
+
+def _take_off(torch: Any, mode: Any) -> int:
+    """Take the mode out of the stack, wherever it is: its index, or -1 when it is not there."""
+    above = []
+    index = -1
+    while torch._C._len_torch_function_stack():
+        top = torch._C._pop_torch_function_stack()
+        if top is mode:
+            index = torch._C._len_torch_function_stack()
+            break
+        above.append(top)
+    for other in reversed(above):
+        torch._C._push_on_torch_function_stack(other)
+    return index
+
+
+def _put_on(torch: Any, mode: Any, index: int) -> None:
+    """Put the mode back at its index; never below the default device's mode, which torch wants at the bottom."""
+    stack = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())][::-1]
+    index = max(index, 0)
+    if stack and index == 0 and type(stack[0]).__name__ == "DeviceContext":
+        index = 1
+    stack.insert(index, mode)
+    for each in stack:
+        torch._C._push_on_torch_function_stack(each)
