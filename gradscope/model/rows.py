@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
@@ -149,6 +149,19 @@ class Rows:
         place = self._place[row]
         return self._rails.lane_before(place) if row in self._headings else self._rails.rail(place)
 
+    def targets(self, row: int) -> list[int]:
+        """The later rows that what a row sends goes to, each once; none of a heading, whose rows send it."""
+        if row in self._headings:
+            return []
+        if not self._headings:
+            return list(self._place_targets(row))
+        return [self._covering[1][place] for place in self._place_targets(self._place[row])]
+
+    @property
+    def covering(self) -> Sequence[int]:
+        """The rows that are no headings."""
+        return self._covering[1] if self._headings else range(len(self))
+
     # ------------------------------------------------------------ how rows are made
 
     def _emit(self, items: Iterable[Item], depth: int) -> None:
@@ -229,6 +242,11 @@ class Rows:
 
     @cached_property
     def _rails(self) -> Rails:
+        return Rails(len(self._covering[1]) if self._headings else len(self), self._place_targets)
+
+    @cached_property
+    def _place_targets(self) -> Callable[[int], Sequence[int]]:
+        """For a row's place among those that are no headings: the places, all later, that its gradients go to."""
         lasts = self._covering[0] if self._headings else self._last
         firsts = array("i", map(self._first.__getitem__, self._covering[1])) if self._headings else self._first
         flow, start = _flow(self._tape), self._tape.sent_start
@@ -243,7 +261,7 @@ class Rows:
             later = dict.fromkeys(step for step in flow[start[firsts[place]] : start[last + 1]] if step > last)
             return list(dict.fromkeys(bisect_left(lasts, step) for step in later if hidden is None or not hidden[step]))
 
-        return Rails(len(lasts), of_step if len(lasts) == self._tape.steps + 1 and hidden is None else of_stretch)
+        return of_step if len(lasts) == self._tape.steps + 1 and hidden is None else of_stretch
 
 
 def _flow(tape: Tape) -> array[int]:
