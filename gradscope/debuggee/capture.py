@@ -15,10 +15,10 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 
 from gradscope.debuggee.collector import collector_paused
-from gradscope.debuggee.engine import AccumulateGrad
+from gradscope.debuggee.engine import AccumulateGrad, gradient_edge
 from gradscope.debuggee.foreign import Foreign, find_foreign
 from gradscope.debuggee.modes import dispatch_mode
 from gradscope.debuggee.saved_state import Living
@@ -99,6 +99,10 @@ class Captured:
     def slot(self, node: int, input_nr: int) -> int:
         return self.first_slot[node] + input_nr
 
+    def source(self, edge: int) -> int:
+        """The node that an edge comes from."""
+        return bisect_right(self.first_edge, edge) - 1
+
     @cached_property
     def living(self) -> Living:
         """The modules, leaves, optimizers and generators there are: the script stands still while this lives."""
@@ -144,8 +148,7 @@ class Plan:
         leaves = {captured.slot(leaf.node, leaf.input_nr): leaf for leaf in map(captured.leaves.__getitem__, captured.targets())}
         feeds: dict[int, list[int]] = {}
         for edge in [edge for edge, slot in enumerate(captured.edge_into) if slot in leaves]:
-            source = bisect_right(captured.first_edge, edge) - 1
-            feeds.setdefault(source, []).append(captured.edge_into[edge])
+            feeds.setdefault(captured.source(edge), []).append(captured.edge_into[edge])
         tied = {slot for slots in feeds.values() if len(set(slots)) > 1 for slot in slots}
         hookable = [leaves[slot] for slot in tied if leaves[slot].kind != "input"]
         return cls(feeds, hookable, _needed(captured))
@@ -207,7 +210,7 @@ def _mode_refusal() -> str:
 
 def _edge(root: Differentiable) -> GradientEdge | None:
     if isinstance(root, torch.Tensor):
-        return get_gradient_edge(root) if root.requires_grad else None
+        return gradient_edge(root) if root.requires_grad else None
     return root
 
 

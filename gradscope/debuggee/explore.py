@@ -13,10 +13,12 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
 from gradscope.debuggee.modes import modes_off, modes_on
+from gradscope.debuggee.parts import Opaque, detached, is_foreign
 from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
 from gradscope.debuggee.sandbox import Sandbox
 from gradscope.debuggee.tape_builder import Held, SeedSlot, TapeBuilder
@@ -54,6 +56,7 @@ def explore(
     poll: Poll | None = None,
     accumulates: bool = True,
     create_graph: bool = False,
+    what_ifs: WhatIfs | None = None,
 ) -> tuple[TapeColumns, Held]:
     """Run the pass with these seeds, and give its tape and its tensors.
 
@@ -66,9 +69,11 @@ def explore(
         poll: called every 64 nodes with the number that ran; True gives the pass up.
         accumulates: the call is a backward() and adds to `.grad`.
         create_graph: as the call has it (it changes how `.grad` is added to, nothing else).
+        what_ifs: gradients to change on the way.
 
     Raises:
         CannotExplore: it would be wrong here, or nothing can be differentiated.
+        ChangeError: a what-if makes no gradient for its place.
         Cancelled: `poll` said so; everything is as it was.
     """
     if captured.refusal:
@@ -81,22 +86,11 @@ def explore(
     slots, edges, tensors = _seeded(captured, given, root)
     leaf_edges = _leaf_edges(captured)
     started = time.perf_counter()
-    recording = Recording(captured, poll=poll)
-    error: BaseException | None = None
-    results: Sequence[torch.Tensor | None] = ()
-    with Sandbox(captured) as sandbox, recording:
-        try:
-            if leaf_edges:
-                with modes_on():
-                    results = run_engine(edges, tensors, [edge for _, edge in leaf_edges])
-        except (Cancelled, KeyboardInterrupt):
-            raise
-        except BaseException as raised:
-            error = raised
+    recording, sandbox, results, error = _run(captured, edges, tensors, [edge for _, edge in leaf_edges], poll, what_ifs)
     totals = {slot: result for (slot, _), result in zip(leaf_edges, results, strict=False)}
     with torch.no_grad():
         after_positions = leaves_after(captured, slots, recording, finished=error is None)
-        builder = TapeBuilder(captured, slots, tensors, recording.log, after_positions, totals)
+        builder = TapeBuilder(captured, slots, tensors, recording.log, after_positions, totals, what_ifs)
         before, after = _leaf_gradients(captured, builder, accumulates, create_graph)
         kept = [
             Seed(place, builder.number(tensor), seed.expression, seed.given)
@@ -104,6 +98,9 @@ def explore(
             if tensor is not None
         ]
         tape = builder.columns(kept, before, after)
+    if what_ifs is not None:
+        what_ifs.check(failed=error is not None)
+        tape.changes = builder.changes
     tape.number, tape.edited, tape.kind = number, edited, "explored"
     if root is not None:
         tape.root, tape.root_input_nr = root
@@ -113,6 +110,34 @@ def explore(
     tape.seconds = time.perf_counter() - started
     recording.release()
     return tape, Held(builder.tensors)
+
+
+def _run(
+    captured: Captured,
+    roots: Sequence[GradientEdge],
+    seeds: Sequence[torch.Tensor | None],
+    targets: Sequence[GradientEdge],
+    poll: Poll | None,
+    what_ifs: WhatIfs | None,
+) -> tuple[Recording, Sandbox, Sequence[torch.Tensor | None], BaseException | None]:
+    """Run the engine in the sandbox: the record, what was noticed, the totals, and the error that ended it."""
+    more, zeros = ([], []) if what_ifs is None else what_ifs.more_seeds()
+    recording = Recording(captured, poll=poll, what_ifs=what_ifs)
+    error: BaseException | None = None
+    results: Sequence[torch.Tensor | None] = ()
+    with Sandbox(captured) as sandbox, recording:
+        try:
+            if targets:
+                with modes_on():
+                    results = run_engine([*roots, *more], [*seeds, *zeros], targets)
+        except (Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as raised:
+            error = raised
+    if what_ifs is not None and what_ifs.runs_again():
+        recording.release()
+        return _run(captured, roots, seeds, targets, poll, what_ifs)
+    return recording, sandbox, results, error
 
 
 def _seeded(
@@ -136,8 +161,8 @@ def engine_seed(captured: Captured, slot: SeedSlot, seed: torch.Tensor | None) -
     if seed is None:
         return None
     kind = captured.slot_kind[captured.slot(*slot)]
-    seed = seed.detach()
-    return seed.to(captured.kinds[kind][1]) if kind >= 0 else seed
+    seed = detached(seed)
+    return seed.to(captured.kinds[kind][1]) if kind >= 0 and not is_foreign(seed) else seed
 
 
 def _leaf_edges(captured: Captured) -> list[tuple[SeedSlot, GradientEdge]]:
@@ -193,7 +218,11 @@ def _leaf_gradients(
         present = present_gradient(leaf.variable)
         before.append(NO_TENSOR if present is None else builder.number(present))
         total = totals.get((leaf.node, leaf.input_nr)) if accumulates and leaf.target else None
-        result = accumulated(present, total, create_graph)
+        try:
+            result = accumulated(present, total, create_graph)
+        except Opaque as error:
+            captured.written.setdefault(leaf.node, str(error))
+            result = None
         after.append(NO_TENSOR if result is None else builder.number(result))
     return before, after
 
@@ -203,7 +232,7 @@ def present_gradient(variable: torch.Tensor | None) -> torch.Tensor | None:
     if variable is None or not (variable.is_leaf or variable.retains_grad):
         return None
     gradient = variable.grad
-    return None if gradient is None else gradient.detach()
+    return None if gradient is None else detached(gradient)
 
 
 def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: BaseException | None) -> None:

@@ -22,10 +22,12 @@ import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured, CapturedLeaf
+from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.engine import graph_task
 from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.other_passes import PassSorter
+from gradscope.debuggee.parts import Opaque, copied
 from gradscope.model.columns import UNKNOWN
 
 Gradients = Sequence[torch.Tensor | None]
@@ -47,10 +49,17 @@ class Recording:
         committed: True round the script's own call, where nothing may be cancelled.
         accumulates: AccumulateGrad runs in this pass.
         poll: looks at the socket.
+        what_ifs: gradients to change on the way, in an exploring pass.
     """
 
     def __init__(
-        self, captured: Captured, *, committed: bool = False, accumulates: bool = False, poll: Poll | None = None
+        self,
+        captured: Captured,
+        *,
+        committed: bool = False,
+        accumulates: bool = False,
+        poll: Poll | None = None,
+        what_ifs: WhatIfs | None = None,
     ) -> None:
         self.captured = captured
         self.committed = committed
@@ -71,6 +80,7 @@ class Recording:
         self.seconds = 0.0
         self._sorter = PassSorter(captured) if captured.foreign or threading.active_count() > 1 else None
         """tells passes apart, where there can be others"""
+        self._what_ifs = what_ifs
         self._key = tensor_hooks.new_key()
         self._tables: list[Any] = []
         """of the nodes that have a hook of ours"""
@@ -85,6 +95,8 @@ class Recording:
         self._started = 0.0
 
     def __enter__(self) -> Recording:
+        if self._what_ifs is not None:
+            self._what_ifs.begin(alone=self._sorter is None)
         self._collecting = gc.isenabled()
         gc.disable()  # collections over many new hooks cost more than the pass
         try:
@@ -122,12 +134,17 @@ class Recording:
         guarded = captured.foreign.touches_gradients
         leaves = {leaf.node for leaf in captured.leaves if leaf.kind != "input" and leaf.node != UNKNOWN}
         hook = self._guarded_posthook if guarded else self._posthook()
+        arriving, sending = (self._what_ifs.arriving, self._what_ifs.sending) if self._what_ifs is not None else ({}, {})
         for number, node in enumerate(captured.nodes):
             if number in leaves:
                 continue
-            if guarded and number in captured.foreign.why:
+            if number in arriving:
+                keep(node.register_prehook(partial(self._changing_prehook, number)))
+            elif guarded and number in captured.foreign.why:
                 keep(node.register_prehook(partial(self._prehook, number)))
-            keep(node.register_hook(partial(hook, number)))
+            keep(
+                node.register_hook(partial(self._changing_posthook, hook, number) if number in sending else partial(hook, number))
+            )
         if self.accumulates:
             self._register_on_nodes(leaves)
         elif guarded or self.committed:
@@ -211,6 +228,23 @@ class Recording:
         except Exception as error:
             self._miss(node, error)
 
+    def _changing_prehook(self, node: int, handed: Gradients) -> Gradients | None:
+        """Changes what arrives, and keeps copies as the others do."""
+        assert self._what_ifs is not None
+        changed = self._what_ifs.arrive(node, handed)
+        if self.captured.foreign.touches_gradients and node in self.captured.foreign.why:
+            self._prehook(node, handed if changed is None else changed)
+        return changed
+
+    def _changing_posthook(
+        self, note: Callable[[int, Gradients, Gradients], None], node: int, sent: Gradients, handed: Gradients
+    ) -> Gradients | None:
+        """Changes what goes over some edges."""
+        assert self._what_ifs is not None
+        changed = self._what_ifs.send(node, sent)
+        note(node, sent if changed is None else changed, handed)
+        return changed
+
     def _leaf_prehook(self, node: int, handed: Gradients) -> None:
         try:
             with modes_off(), torch.no_grad():
@@ -244,12 +278,19 @@ class Recording:
         """A copy of the gradient as it is now; the same one as long as it has not changed."""
         copies = self._copies.setdefault(id(gradient), [])
         for original, copy in copies[-1:]:
-            if original is gradient and same_bits(copy, gradient):
+            if original is gradient and _unchanged(copy, gradient):
                 return copy
-        copy = gradient.detach().clone()
+        copy = copied(gradient)
         copies.append((gradient, copy))  # the original is kept so that its id stays its own
         return copy
 
     def release(self) -> None:
         """Let go of the originals."""
         self._copies.clear()
+
+
+def _unchanged(copy: torch.Tensor, gradient: torch.Tensor) -> bool:
+    try:
+        return same_bits(copy, gradient)
+    except Opaque:
+        return False

@@ -27,7 +27,7 @@ _ONEHOT = re.compile(r"one_?hot\s*\(\s*([-\d\s,]*)\)")
 _SCALE = re.compile(r"([*/])\s*(?!\*)(.+)")
 _CELL = r"\s*[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)j?\s*"
 _CELLS = re.compile(rf"\[?{_CELL}(?:,{_CELL})*,?\s*\]?")
-_WAYS = "type cells (1,10), ones, zeros, onehot(3), randn, mean, sum, *2, @file, or an expression in the script's names"
+WAYS = "type cells (1,10), ones, zeros, onehot(3), randn, mean, sum, *2, @file, or an expression in the script's names"
 
 
 class SeedError(UsageError):
@@ -35,10 +35,15 @@ class SeedError(UsageError):
 
 
 class Root:
-    """What a seed must be like."""
+    """What a seed must be like.
 
-    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, name: str = "root") -> None:
-        self.shape, self.dtype, self.device, self.name = shape, dtype, device, name
+    `typed` is what a person is told that they typed: a seed, or a gradient elsewhere in the graph that must be like this one.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, name: str = "root", typed: str = "seed"
+    ) -> None:
+        self.shape, self.dtype, self.device, self.name, self.typed = shape, dtype, device, name, typed
 
     @classmethod
     def of(cls, tensor: torch.Tensor, name: str = "root") -> Root:
@@ -72,7 +77,7 @@ def parse_seed(
     wanted = root if isinstance(root, Root) else Root.of(root)
     text = text.strip()
     if not text:
-        raise SeedError("there is no seed", "nothing was typed", _WAYS)
+        raise SeedError("there is no seed", "nothing was typed", WAYS)
     with torch.no_grad():
         return _parse(text, wanted, present, frame)
 
@@ -88,16 +93,16 @@ def _parse(text: str, root: Root, present: torch.Tensor | None, frame: FrameType
     if onehot is not None:
         return _one_hot(onehot[1], root)
     if text.startswith("@"):
-        return _fitted(_read(text[1:].strip()), root, text)
+        return fitted(_read(text[1:].strip()), root, text)
     if _CELLS.fullmatch(text):
         return _cells(text, root)
     scale = _SCALE.fullmatch(text)
     if scale is not None:
         base = root.full(1) if present is None else present.detach()
-        factor = _value(scale[2], frame)
+        factor = evaluated(scale[2], frame)
         how = operator.mul if scale[1] == "*" else operator.truediv
-        return _fitted(_computed(lambda: how(base, factor), text), root, text)
-    return _fitted(_value(text, frame), root, text)
+        return fitted(computed(lambda: how(base, factor), text), root, text)
+    return fitted(evaluated(text, frame), root, text)
 
 
 _RANDN = re.compile(r"randn\s*(?:\(\s*(\d*)\s*\))?")
@@ -154,7 +159,9 @@ def _cells(text: str, root: Root) -> torch.Tensor:
     parts = [part.strip() for part in text.strip("[] ").split(",")]
     numbers = [_number(part) for part in parts if part]
     if any(isinstance(number, complex) for number in numbers) and not root.dtype.is_complex:
-        raise _misfit(root, (len(numbers),), torch.complex64, torch.device("cpu"), "a real root takes a real seed")
+        raise _misfit(
+            root, (len(numbers),), torch.complex64, torch.device("cpu"), f"a real {_owner(root)} takes a real {root.typed}"
+        )
     if len(numbers) == 1:
         return root.full(numbers[0])
     if len(numbers) != root.numel:
@@ -168,13 +175,22 @@ def _number(text: str) -> float | complex:
     return complex(text) if text.endswith("j") else float(text)
 
 
-def _value(text: str, frame: FrameType | None) -> Any:
-    """What the expression gives in the script's frame; the RNG stays where it is."""
+def evaluated(text: str, frame: FrameType | None, more: Mapping[str, Any] | None = None) -> Any:
+    """What the expression gives in the script's frame; the RNG stays where it is.
+
+    Args:
+        text: what was typed.
+        frame: the script's frame.
+        more: names that go before those of the script.
+
+    Raises:
+        SeedError: it is no expression, or computing it raised.
+    """
     try:
         code = compile(ast.parse(text, "<seed>", "eval"), "<seed>", "eval")
     except SyntaxError as error:
-        raise SeedError(f"{text!r} is no expression", str(error.msg), _WAYS) from None
-    return _computed(lambda: eval(code, _namespace(frame)), text)
+        raise SeedError(f"{text!r} is no expression", str(error.msg), WAYS) from None
+    return computed(lambda: eval(code, _namespace(frame) | dict(more or {})), text)
 
 
 def _namespace(frame: FrameType | None) -> dict[str, Any]:
@@ -186,7 +202,12 @@ def _namespace(frame: FrameType | None) -> dict[str, Any]:
     return names
 
 
-def _computed(compute: Callable[[], Any], text: str) -> Any:
+def computed(compute: Callable[[], Any], text: str) -> Any:
+    """What a piece of an expression gives.
+
+    Raises:
+        SeedError: it raised.
+    """
     with _random_undisturbed():
         try:
             return compute()
@@ -194,7 +215,7 @@ def _computed(compute: Callable[[], Any], text: str) -> Any:
             raise  # the person gives up waiting for it
         except BaseException as error:  # exit() too: it must not end the script
             why = ": ".join(part for part in (type(error).__name__, str(error)) if part)
-            raise SeedError(f"{text!r} cannot be computed", why, _WAYS) from None
+            raise SeedError(f"{text!r} cannot be computed", why, WAYS) from None
 
 
 @contextmanager
@@ -224,17 +245,19 @@ def _read(path: str) -> Any:
         ) from None
 
 
-def _fitted(value: Any, root: Root, text: str) -> torch.Tensor:
-    """The value as a seed: numbers fill the root, other shapes must match, real dtypes are converted."""
+def fitted(value: Any, root: Root, text: str) -> torch.Tensor:
+    """The value as a seed: numbers fill the root, other shapes must match, real dtypes are converted.
+
+    Raises:
+        SeedError: it cannot be one.
+    """
     try:
         seed = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, dtype=_wide(value, root))
     except Exception as error:
-        raise SeedError(
-            f"{text!r} gives {type(value).__name__}, not numbers", f"{type(error).__name__}: {error}", _WAYS
-        ) from None
+        raise SeedError(f"{text!r} gives {type(value).__name__}, not numbers", f"{type(error).__name__}: {error}", WAYS) from None
     shape = tuple(seed.shape)
     if seed.dtype.is_complex and not root.dtype.is_complex:
-        raise _misfit(root, shape, seed.dtype, seed.device, "a real root takes a real seed")
+        raise _misfit(root, shape, seed.dtype, seed.device, f"a real {_owner(root)} takes a real {root.typed}")
     if seed.numel() == 1 and shape != root.shape:
         seed = seed.reshape(()).expand(root.shape)
     elif shape != root.shape:
@@ -257,11 +280,15 @@ def side_by_side(root: Root, shape: tuple[int, ...], dtype: torch.dtype, device:
     """Root and seed, one under the other."""
     rows = [
         (root.name, _shape(root.shape), _dtype(root.dtype), str(root.device)),
-        ("seed", _shape(shape), _dtype(dtype), str(device)),
+        (root.typed, _shape(shape), _dtype(dtype), str(device)),
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "the seed does not fit\n  " + "\n  ".join(lines)
+    return f"the {root.typed} does not fit\n  " + "\n  ".join(lines)
+
+
+def _owner(root: Root) -> str:
+    return "root" if root.typed == "seed" else "tensor"
 
 
 def _remedy(root: Root, shape: tuple[int, ...]) -> str:

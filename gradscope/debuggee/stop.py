@@ -9,19 +9,22 @@ from types import FrameType
 import msgspec
 import torch
 
+from gradscope.debuggee import inspecting
 from gradscope.debuggee import subject as subjects
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import OneCall
+from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
 from gradscope.debuggee.link import Link
 from gradscope.debuggee.live_roots import Candidate
 from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.seeds import WAYS
 from gradscope.debuggee.sources import Sources, source
 from gradscope.debuggee.subject import Subject
 from gradscope.debuggee.tape_builder import Held
 from gradscope.debuggee.tensor_data import bytes_of, values_of
 from gradscope.errors import GradscopeError, UsageError
-from gradscope.model.columns import TapeColumns
+from gradscope.model.columns import Change, TapeColumns
 from gradscope.model.tensors import TensorTable
 from gradscope.protocol import messages as m
 
@@ -56,6 +59,8 @@ class Stop:
         """number of the last pass over the call's own roots"""
         self._given: dict[int, tuple[tuple[int, int] | None, list[GivenSeed]]] = {}
         """for each pass the inner tensor that it seeded, None for the call's roots, and its seeds"""
+        self._changes: dict[int, list[Change]] = {}
+        """the what-ifs of the passes that have some"""
         self.quiet = False
         """a pass nobody waits for tells no progress"""
         self.committed = False
@@ -102,6 +107,7 @@ class Stop:
         self.tapes.clear()
         self._fetched = None
         self._given.clear()
+        self._changes.clear()
         self.live = ()
         self.frame = None
         if self.subject is not None:
@@ -131,6 +137,8 @@ class Stop:
                 self.link.send(m.TensorSlice(request.request, shape, values))
             case m.FetchTensors():
                 self.send_tensors(request.request, request.tape, request.tensors)
+            case m.ReadSaved() | m.Inspect() | m.FetchSaved():
+                self.link.send(inspecting.answer(self.subject, self._origins, request))
             case m.SetBreaks():
                 self._set_breaks(request.breaks)
             case m.ReadSource():
@@ -138,15 +146,18 @@ class Stop:
 
     def _explore(self, request: m.Explore) -> None:
         subject = self._explorable()
-        if request.root < 0:
+        edited = True
+        root = None if request.root < 0 else (request.root, request.root_input_nr)
+        base, shown = self._given.get(request.base, (None, []))
+        if request.same_seeds and request.base in self._given:
+            root, seeds, edited = base, shown, self.tapes[request.base].edited
+        elif root is None:
             texts = [text.text for text in request.seeds]
-            tape = self._run(self._seeds_of_roots(subject, texts, request.base), edited=any(texts))
+            seeds, edited = self._seeds_of_roots(subject, texts, request.base), any(texts)
         else:
-            root = (request.root, request.root_input_nr)
             text = request.seeds[0].text if request.seeds else "ones"
-            base, shown = self._given.get(request.base, (None, []))
-            seed = subject.seed(text, subject.root_at(*root), shown[0] if base == root else None)
-            tape = self._run([seed], edited=True, root=root)
+            seeds = [subject.seed(text, subject.root_at(*root), shown[0] if base == root else None)]
+        tape = self._run(seeds, edited=edited, root=root, changes=request.changes)
         self.link.send(m.Recorded(tape, request=request.request))
 
     def _explorable(self) -> Subject:
@@ -164,8 +175,8 @@ class Stop:
         return seeds if root is None else []
 
     def ready(self, number: int) -> int:
-        """A pass with the seeds of that one whose tensors are held: itself, or else the same once more."""
-        if number in self._held:
+        """A pass with the seeds of that one, and no what-ifs, whose tensors are held: itself, or else the same once more."""
+        if number in self._held and number not in self._changes:
             return number
         return self._run(self.seeds_of(number), edited=True).number
 
@@ -174,6 +185,8 @@ class Stop:
         for place, own in enumerate(subject.seeds):
             text = texts[place] if place < len(texts) else ""
             shown = before[place] if place < len(before) else own
+            if not text and own.tensor is None:
+                raise UsageError("this root has no seed", "the script's own cannot be explored", f"type one: {WAYS}")
             found.append(subject.seed(text, subject.root(place), shown) if text else own)
         return found
 
@@ -192,6 +205,7 @@ class Stop:
         chosen = self.live[request.tensor]
         subject = subjects.of_tensor(chosen.tensor, chosen.shown.name, self.frame, self._origins)
         self.subject, self.tapes, self._held, self._passes, self._given = subject, {}, {}, 0, {}
+        self._changes = {}
         if request.seed.text:
             subject.seeds.append(subject.seed(request.seed.text, subject.root(0), None))
         else:
@@ -200,11 +214,19 @@ class Stop:
         self.link.send(m.Recorded(self._run(subject.seeds, edited=False), request=request.request))
 
     def _run(
-        self, seeds: Sequence[GivenSeed], *, edited: bool, root: tuple[int, int] | None = None, number: int = 0
+        self,
+        seeds: Sequence[GivenSeed],
+        *,
+        edited: bool,
+        root: tuple[int, int] | None = None,
+        number: int = 0,
+        changes: Sequence[Change] = (),
     ) -> TapeColumns:
         """One exploring pass; its number is the next one unless given."""
-        tape, held = self._explored(seeds, number or self._passes + 1, edited, root)
+        tape, held = self._explored(seeds, number or self._passes + 1, edited, root, changes)
         self._given[tape.number] = root, list(seeds)
+        if tape.changes:
+            self._changes[tape.number] = tape.changes
         if root is None:
             self.last_pass = tape.number
         self.add(tape, held)
@@ -213,7 +235,12 @@ class Stop:
         return tape
 
     def _explored(
-        self, seeds: Sequence[GivenSeed], number: int, edited: bool, root: tuple[int, int] | None
+        self,
+        seeds: Sequence[GivenSeed],
+        number: int,
+        edited: bool,
+        root: tuple[int, int] | None,
+        changes: Sequence[Change],
     ) -> tuple[TapeColumns, Held]:
         subject = self._explorable()
         total = len(subject.captured)
@@ -226,6 +253,7 @@ class Stop:
             poll=None if self.quiet else lambda done: self.link.give_up(RECORDING, done, total),
             accumulates=subject.accumulates,
             create_graph=subject.create_graph,
+            what_ifs=WhatIfs(subject.captured, changes, subject.frame) if changes else None,
         )
 
     def _tensor(self, tape: int, tensor: int) -> torch.Tensor:
@@ -248,7 +276,7 @@ class Stop:
                 "a greater --budget holds more",
             )
         root, seeds = self._given[number]
-        tape, held = self._explored(seeds, number, first.edited, root)
+        tape, held = self._explored(seeds, number, first.edited, root, self._changes.get(number, []))
         before, now = TensorTable(first.tensors), TensorTable(tape.tensors)
         same = (tape.step_node, tape.contribution_tensor) == (first.step_node, first.contribution_tensor)
         if not same or any(repr(before.summary(tensor)) != repr(now.summary(tensor)) for tensor in tensors):

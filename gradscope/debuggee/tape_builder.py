@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, repeat
 
 import torch
 
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.exactness import same_bits, summed
+from gradscope.debuggee.parts import Opaque
 from gradscope.debuggee.record import Gradients
 from gradscope.debuggee.summaries import summarise
-from gradscope.model.columns import UNKNOWN, Mismatch, Seed, TapeColumns
+from gradscope.model.columns import UNKNOWN, Change, Mismatch, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
 
 Entry = tuple[int, Gradients, Gradients]
@@ -75,6 +78,7 @@ class TapeBuilder:
         leaves_after: for a position in the log (-1 for the seeds) the leaf nodes whose last contribution was delivered there, and
             which have no entry of their own.
         totals: what the engine gave for the slots of those leaves.
+        what_ifs: what the person changed on the way.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class TapeBuilder:
         log: Sequence[Entry],
         leaves_after: Mapping[int, Sequence[int]],
         totals: Mapping[SeedSlot, torch.Tensor | None],
+        what_ifs: WhatIfs | None = None,
     ) -> None:
         self.captured = captured
         self.seed_slots = seed_slots
@@ -98,7 +103,13 @@ class TapeBuilder:
         entries = _with_leaves(log, leaves_after)
         self.step_node = [node for node, _, _ in entries]
         self._deliver(seeds, entries)
-        self._arrive([self._handed(entry, totals) if entry[2] is _LEAF else entry[2] for entry in entries])
+        handed = [self._handed(entry, totals) if entry[2] is _LEAF else entry[2] for entry in entries]
+        self.changes: list[Change] = []
+        """what-ifs, with the numbers of what would have been"""
+        if what_ifs is None:
+            self._arrive(handed)
+        else:
+            self._arrive_changed(handed, what_ifs)
 
     # ------------------------------------------------------------ contributions
 
@@ -163,6 +174,9 @@ class TapeBuilder:
                     self._numbers[id(total)] = number = len(tensors)
                     tensors.append(total)
                     kind.append(self.captured.slot_kind[slot])
+                except Opaque as error:
+                    self.unsummed[slot] = str(error)
+                    number = NO_TENSOR
                 except Exception as error:  # layouts that only the engine can add
                     self.unsummed[slot] = f"{type(error).__name__}: {error}"
                     number = NO_TENSOR
@@ -192,9 +206,7 @@ class TapeBuilder:
         """Compare what each function was handed with the sum of what was delivered to it."""
         self.arrival_counts = list(map(len, handed))
         """how many slots the nodes of steps 1, 2, … have"""
-        firsts = list(map(self.captured.first_slot.__getitem__, self.step_node))
-        ends = map(int.__add__, firsts, self.arrival_counts)
-        slots = list(chain.from_iterable(map(range, firsts, ends)))
+        slots = self._slots_of_arrivals()
         tensors = list(chain.from_iterable(handed))
         expected = list(map(self._sum.get, slots, repeat(NO_TENSOR)))
         self.arrival_tensor = list(map(self._numbers.get, map(id, tensors), repeat(_NEW)))
@@ -204,12 +216,19 @@ class TapeBuilder:
                 if found != number:
                     self.arrival_tensor[place] = self._unlike(steps[place], slots[place], tensors[place])
 
+    def _slots_of_arrivals(self) -> list[int]:
+        firsts = list(map(self.captured.first_slot.__getitem__, self.step_node))
+        return list(chain.from_iterable(map(range, firsts, map(int.__add__, firsts, self.arrival_counts))))
+
     def _unlike(self, step: int, slot: int, tensor: torch.Tensor | None) -> int:
         """What arrived is another object than the last sum: the same number for number, or changed by a hook, or a mismatch."""
         node, expected = self.step_node[step - 1], self._sum.get(slot, NO_TENSOR)
         input_nr = slot - self.captured.first_slot[node]
-        if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
-            return expected
+        try:
+            if tensor is not None and expected != NO_TENSOR and same_bits(tensor, self.tensors[expected]):
+                return expected
+        except Opaque as error:
+            self.unsummed[slot] = str(error)
         if slot in self.unsummed:
             return NO_TENSOR if tensor is None else self.number(tensor, slot)
         hooked = self.captured.foreign.hooked
@@ -220,6 +239,33 @@ class TapeBuilder:
             what = "the engine handed on another gradient than the sum of the contributions"
             self.mismatches.append(Mismatch(node, input_nr, what))
         return NO_TENSOR if tensor is None else self.number(tensor, slot)
+
+    def _arrive_changed(self, handed: list[Gradients], what_ifs: WhatIfs) -> None:
+        """The same where the person changed some: what would have been is compared with the sums, then the changed put there."""
+        changed: dict[int, torch.Tensor | None] = {}
+        """place of an arrival -> what arrived in truth"""
+        start = 0
+        for step, node in enumerate(self.step_node):
+            if node in what_ifs.arriving:
+                places = what_ifs.arriving[node]
+                truth = handed[step] if places[0] in what_ifs.before else what_ifs.arrive_at_leaf(node, handed[step])
+                would = list(truth)
+                for place in reversed(places):
+                    input_nr = what_ifs.changes[place].input_nr
+                    would[input_nr] = what_ifs.before[place]
+                    changed[start + input_nr] = truth[input_nr]
+                handed[step] = would
+            start += len(handed[step])
+        self._arrive(handed)
+        slots = self._slots_of_arrivals()
+        first = {slots[place]: self.arrival_tensor[place] for place in changed}
+        for place, change in enumerate(what_ifs.changes):
+            slot = self.captured.slot(change.node, change.input_nr)
+            before = what_ifs.before.get(place)
+            number = NO_TENSOR if before is None else self.number(before, slot)
+            self.changes.append(replace(change, before=first.pop(slot, number) if change.edge == UNKNOWN else number))
+        for place, tensor in changed.items():
+            self.arrival_tensor[place] = NO_TENSOR if tensor is None else self.number(tensor, slots[place])
 
     # ------------------------------------------------------------ the result
 

@@ -302,6 +302,8 @@ class Explore(_Message, frozen=True):
     """the pass whose seeds `*2` scales; 0 for the last one"""
     changes: list[Change] = []
     """what-ifs, applied to each gradient when it is complete; `Change.before` is ignored"""
+    same_seeds: bool = False
+    """Take the seeds of the pass `base` (and what it seeds) instead of `seeds`."""
 
 
 class PickRoot(_Message, frozen=True):
