@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee.parts import PLAIN, parts
 from gradscope.debuggee.tape_builder import Held
 from gradscope.model.columns import TapeColumns
 from gradscope.model.tensors import TensorColumns
@@ -103,6 +104,8 @@ def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
     try:
         if tensor.layout == torch.sparse_coo:
             return tensor._indices(), tensor._values()
+        if type(tensor) not in PLAIN and not tensor.is_nested:
+            return parts(tensor)[0]
         return (tensor.values(),)
     except Exception:
         return ()

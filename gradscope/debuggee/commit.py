@@ -16,6 +16,7 @@ from gradscope.debuggee.exactness import accumulated, same_bits
 from gradscope.debuggee.explore import GivenSeed, engine_seed, judge, leaves_after, present_gradient
 from gradscope.debuggee.foreign import hooks_of
 from gradscope.debuggee.modes import modes_off
+from gradscope.debuggee.parts import Opaque, copied, detached
 from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
 from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
@@ -102,7 +103,7 @@ class Check:
         if error is not None:
             return Verdict("unchecked", f"the call raised {type(error).__name__}")
         with modes_off():
-            unlike = [one for one in expected if not _agree(one.variable, one.gradient)]
+            unlike = self._unlike(expected)
         differing = tuple(one.leaf for one in unlike if not one.elsewhere)
         elsewhere = next((one.elsewhere for one in unlike if one.elsewhere), self._elsewhere)
         if differing and company:
@@ -115,12 +116,22 @@ class Check:
             return Verdict("unchecked", self._why_not or "no leaf could be checked")
         return Verdict("true", self._why_not)
 
+    def _unlike(self, expected: Sequence[_Expected]) -> list[_Expected]:
+        unlike = []
+        for one in expected:
+            try:
+                if not _agree(one.variable, one.gradient):
+                    unlike.append(one)
+            except Opaque as error:
+                self._elsewhere = str(error)
+        return unlike
+
 
 def _agree(variable: torch.Tensor, gradient: torch.Tensor | None) -> bool:
     present = variable.grad
     if present is None or gradient is None:
         return present is None and gradient is None
-    return same_bits(present.detach(), gradient)
+    return same_bits(detached(present), gradient)
 
 
 def not_told_apart(differing: int, leaves: int, company: Sequence[str]) -> str:
@@ -168,6 +179,8 @@ class Recorded:
         self._before: list[torch.Tensor | None] = []
         self._writers: list[bool] = []
         self._company: Sequence[str] = ()
+        self._untold = ""
+        """why it cannot be told of some leaf whether its `.grad` is as it must be"""
         self._started = 0.0
 
     @modes_off()
@@ -177,7 +190,7 @@ class Recorded:
             if leaf.node == UNKNOWN:
                 continue
             present = present_gradient(leaf.variable)
-            self._before.append(None if present is None else present.clone())
+            self._before.append(None if present is None else copied(present))
             plain = leaf.variable is not None and leaf.kind != "input"
             self._writers.append(plain and others_write(self._captured.nodes[leaf.node], leaf.variable))  # type: ignore[arg-type]
         self._recording.__enter__()
@@ -216,8 +229,8 @@ class Recorded:
             tape = builder.columns(kept, before_numbers, after_numbers)
         tape.number, tape.edited, tape.kind = self._number, self._edited, "committed"
         judge(tape, recording, builder, self._error)
-        if differing and tape.exact == "true":
-            tape.exact, tape.exact_reason = self._judged(differing)
+        if tape.exact == "true" and (differing or self._untold):
+            tape.exact, tape.exact_reason = self._judged(differing) if differing else ("unchecked", self._untold)
         tape.seconds = time.perf_counter() - self._started
         recording.release()
         return tape, Held(builder.tensors)
@@ -240,9 +253,13 @@ class Recorded:
                 shared.add(number)
         for number, tensor in enumerate(builder.tensors):
             if number in shared:
-                builder.tensors[number] = tensor.detach().clone()
+                builder.tensors[number] = copied(tensor)
             elif tensor.requires_grad:
-                builder.tensors[number] = tensor.detach()
+                builder.tensors[number] = detached(tensor)
+
+    @staticmethod
+    def _same(present: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
+        return present is None if expected is None else present is not None and same_bits(present, expected)
 
     def _leaf_gradients(self, builder: TapeBuilder) -> tuple[list[int], list[int], list[int]]:
         before: list[int] = []
@@ -253,14 +270,16 @@ class Recorded:
             leaf = self._captured.leaves[number]
             before.append(NO_TENSOR if earlier is None else builder.number(earlier))
             total = totals.get((leaf.node, leaf.input_nr)) if self._accumulates and leaf.target else None
-            expected = accumulated(earlier, total, self._create_graph)
             present = present_gradient(leaf.variable)
-            same = present is None if expected is None else present is not None and same_bits(present, expected)
-            if not same and self._error is None:
-                if not self._writers[number] and leaf.kind != "input":
-                    differing.append(number)
-                expected = None if present is None else present.clone()
-            elif not same:
-                expected = None if present is None else present.clone()
+            try:
+                expected = accumulated(earlier, total, self._create_graph)
+                same = self._same(present, expected)
+            except Opaque as error:
+                self._untold = str(error)
+                expected = same = None
+            if same is False and self._error is None and not self._writers[number] and leaf.kind != "input":
+                differing.append(number)
+            if not same:
+                expected = None if present is None else copied(present)
             after.append(NO_TENSOR if expected is None else builder.number(expected))
         return before, after, differing

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from gradscope.debuggee.parts import PLAIN
+
 _functions: Any = torch._C._functions
 _autograd: Any = torch.autograd
 
@@ -32,6 +34,28 @@ def run_engine(
         tuple(roots), tuple(seeds), True, False, tuple(targets), allow_unreachable=True, accumulate_grad=False
     )
     return result
+
+
+class _Ends(torch.autograd.Function):
+    """Its nodes lead to where the gradients of its inputs end; nothing is computed with them."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        return torch.zeros((), device="cpu")
+
+
+def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
+    """The node and the slot that the gradient of a tensor goes to.
+
+    Torch's own function takes a view of a leaf, which sparse and nested tensors refuse and classes of the person's would see.
+    """
+    plain = type(tensor) in PLAIN
+    if (plain and tensor.layout == torch.strided and not tensor.is_nested) or not tensor.is_leaf:
+        return get_gradient_edge(tensor)
+    over: Any = torch.ops.aten.alias.default if plain and tensor.is_nested else _Ends.apply
+    with torch.enable_grad():
+        node: Any = over(tensor).grad_fn
+    return GradientEdge(*node.next_functions[0])
 
 
 graph_task: Any = torch._C._current_graph_task_id

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from gradscope.debuggee.interned import Interned
+from gradscope.debuggee.parts import PLAIN, Opaque, check_own, elements_of, is_foreign_class, is_wrapper
 from gradscope.model.tensors import (
     INLINE_VALUES,
     KNOWN_COUNTS,
@@ -150,11 +151,13 @@ class _Table:
             TypeError: they are no plain dense tensors of that dtype.
         """
         tensors = [self.tensors[row] for row in rows]
+        if any(map(is_foreign_class, set(map(type, tensors)))):
+            raise TypeError("not plain")
         if len(tensors) < _MANY:
             order = _row_major if numel <= INLINE_VALUES else _in_memory_order
             tensors = [order(tensor) for tensor in tensors]
         matrix = torch.stack(tensors) if len(tensors) > 1 else tensors[0].detach().unsqueeze(0)
-        if type(matrix) not in _PLAIN or matrix.layout != torch.strided or matrix.dtype != dtype:
+        if type(matrix) not in PLAIN or matrix.layout != torch.strided or matrix.dtype != dtype:
             raise TypeError("not plain")
         matrix = matrix.reshape(len(rows), numel)
         reduced = _reduced_in_pieces(matrix)
@@ -276,9 +279,6 @@ def _column(numbers: list[int]) -> torch.Tensor:
     return torch.frombuffer(array("q", numbers), dtype=torch.int64) if numbers else torch.zeros(0, dtype=torch.int64)
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
 def _reduced(matrix: torch.Tensor) -> torch.Tensor:
     """(norm, min, max, sum, non-zeros) of each row, in float64; NaN where an element is."""
     if matrix.is_complex():
@@ -326,9 +326,10 @@ def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
 
 def _elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:
     """The elements that a tensor stores, plain and dense; how many zeros it leaves out; and a note."""
+    check_own(tensor)
     tensor = tensor.detach()
     note = ""
-    if type(tensor) not in _PLAIN:
+    if type(tensor) not in PLAIN:
         note = type(tensor).__name__
         tensor = _unwrapped(tensor)
     if tensor.is_nested:
@@ -346,13 +347,17 @@ def _elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int, str]:
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    if hasattr(tensor, "get_mask"):  # a MaskedTensor: what is masked out has no value
+        return tensor.get_data()[tensor.get_mask()]  # type: ignore[no-any-return, attr-defined]
     for unwrap in ("to_local", "full_tensor", "values"):
         method: Callable[[], torch.Tensor] | None = (
             getattr(tensor, unwrap, None) if unwrap != "values" or tensor.is_nested else None
         )
         if method is not None:
             return method().detach()
-    return tensor.as_subclass(torch.Tensor)
+    if is_wrapper(tensor):
+        raise Opaque("what it wraps need not be what it means")
+    return elements_of(tensor)
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from gradscope.debuggee.parts import PLAIN, elements_of, is_foreign, is_wrapper
 from gradscope.errors import UsageError
 
 MOST_VALUES = 1 << 22
@@ -67,8 +68,22 @@ def bytes_of(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Dense, on the CPU, without lazy conjugation."""
-    plain = tensor.detach()
+    """Dense, on the CPU, without lazy conjugation.
+
+    Raises:
+        UsageError: only the tensor's class could tell the numbers.
+    """
+    plain = tensor.detach() if type(tensor) in PLAIN else _unwrapped(tensor)
     if plain.layout != torch.strided:
         plain = plain.to_dense()
     return plain.cpu().resolve_conj().resolve_neg()
+
+
+def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """What a tensor of another class has in its memory. What a wrapper wraps need not be what it means."""
+    if not is_foreign(tensor) and hasattr(tensor, "to_local"):
+        local: torch.Tensor = tensor.detach().to_local()  # type: ignore[attr-defined]  # of a DTensor: this rank's share
+        return local
+    if is_wrapper(tensor):
+        raise UsageError(f"the numbers of a {type(tensor).__name__} cannot be shown", "it has none but those that it wraps")
+    return elements_of(tensor)

@@ -171,7 +171,8 @@ def _each_warning() -> Iterator[None]:
 
 
 def _frames(error: BaseException) -> list[str]:
-    return [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[1:]]
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.filename}:{frame.lineno}" for frame in frames if frame.filename != __file__]
 
 
 def unlike(one: Any, other: Any, name: str = "") -> list[str]:
@@ -252,9 +253,10 @@ def _nodes(roots: Any) -> list[Any]:
 
 
 def _key(one: Any) -> Any:
-    if isinstance(one, torch.Tensor) and one.is_leaf and not (one.is_nested and one.layout == torch.strided):
+    if isinstance(one, torch.Tensor) and one.is_leaf:
         with torch.enable_grad():
-            return _Ends.apply(one).grad_fn.next_functions[0]
+            above = torch.ops.aten.alias(one) if one.is_nested and one.layout == torch.strided else _Ends.apply(one)
+            return above.grad_fn.next_functions[0]
     edge = get_gradient_edge(one) if isinstance(one, torch.Tensor) else one
     return edge.node, edge.output_nr
 
