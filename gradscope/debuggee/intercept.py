@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from gradscope.debuggee import tensor_hooks
+from gradscope.debuggee import sandbox, tensor_hooks
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.untraced import untraced
 
@@ -110,6 +110,8 @@ class Interception:
             self._logging_hooks(roots) if self._log.getEffectiveLevel() <= logging.DEBUG and self._logging_hooks else None
         )
         if self._passes(roots):
+            if sandbox.trying():
+                _keep_graph(sys._getframe(_ABOVE))
             return torch_after or _NOTHING
         frame = sys._getframe(_ABOVE)
         local = frame.f_locals
@@ -142,7 +144,7 @@ class Interception:
     def _wrapped(self, original: Any) -> Any:
         def _engine_run_backward(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             if self._passes(roots):
-                return original(roots, *args, **kwargs)
+                return original(roots, *(_keeping(args) if sandbox.trying() else args), **kwargs)
             call, after = self._begin(roots, args, kwargs, sys._getframe(0))
             if call is not None and call.edited is not None:
                 args = (tuple(call.edited), *args[1:])
@@ -304,6 +306,16 @@ def _is_wrapper(root: Any) -> bool:
         return True
     names = {kind.__name__ for kind in type(root).__mro__}
     return not names.isdisjoint({"FakeTensor", "FunctionalTensor"})
+
+
+def _keep_graph(frame: FrameType) -> None:
+    """Make a call inside an exploring pass keep its graph, which may be older than the pass: the script's own call needs it, too."""
+    _set_local(frame, "args", _keeping(frame.f_locals["args"]))
+
+
+def _keeping(args: Sequence[Any]) -> tuple[Any, ...]:
+    seeds, _, *rest = args
+    return seeds, True, *rest
 
 
 def _set_local(frame: FrameType, name: str, value: Any) -> None:

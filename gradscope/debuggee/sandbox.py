@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import warnings
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,19 @@ from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.foreign import kept_tensors
 from gradscope.debuggee.saved_state import Containers, Generators, Living, Tensors, tensors_in
+
+
+class _Thread(threading.local):
+    depth = 0
+    """sandboxes that this thread is in"""
+
+
+_thread = _Thread()
+
+
+def trying() -> bool:
+    """Whether what runs on this thread is an exploring pass."""
+    return _thread.depth > 0
 
 
 class Sandbox:
@@ -47,6 +61,7 @@ class Sandbox:
         warnings._showwarnmsg = self._warned  # type: ignore[attr-defined]
         if living is not None:
             sys.stdout = sys.stderr = self._stream
+        _thread.depth += 1
         return self
 
     def _save(self, living: Living) -> None:
@@ -84,6 +99,7 @@ class Sandbox:
                 self._tensors.save(tensor, "a tensor that a custom Function saved")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _thread.depth -= 1
         sys.stdout, sys.stderr, warnings._showwarnmsg = self._outside  # type: ignore[attr-defined]
         self.printed = self._stream.getvalue()
         self._restore()

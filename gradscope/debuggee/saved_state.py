@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from gradscope.debuggee import frame_locals
+from gradscope.debuggee import frame_locals, person_code
 from gradscope.debuggee.engine import version_keeper
 from gradscope.debuggee.exactness import same_bits
 
@@ -166,6 +166,7 @@ class Containers:
         self._saved: dict[int, tuple[Any, Any]] = {}
         self._cells: dict[int, tuple[Any, Any]] = {}
         self._globals: list[tuple[dict[str, Any], str, Any]] = []
+        self._classes: dict[int, tuple[type, dict[str, Any]]] = {}
         self._functions: set[int] = set()
         self._left = _MOST_ITEMS
 
@@ -197,11 +198,33 @@ class Containers:
             self._save_cell(cell)
         for name in function.__code__.co_names:
             if name in function.__globals__:
-                value = function.__globals__[name]
-                if not isinstance(value, (ModuleType, type)):
-                    self._globals.append((function.__globals__, name, value))
-                    self.save(value)
+                self._save_global(function, name, function.__globals__[name])
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self.save(value)
+
+    def _save_global(self, function: FunctionType, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType):
+            if _is_persons(getattr(value, "__file__", None)):
+                named = [attribute for attribute in function.__code__.co_names if attribute in vars(value)]
+                for attribute in named:
+                    self._save_name(vars(value), attribute)
+        elif not isinstance(value, type):
+            self._save_name(function.__globals__, name)
+        else:
+            self.save_class(value)
+
+    def _save_name(self, namespace: dict[str, Any], name: str) -> None:
+        if not isinstance(namespace[name], (ModuleType, type, FunctionType)):
+            self._globals.append((namespace, name, namespace[name]))
+            self.save(namespace[name])
+
+    def save_class(self, kind: type) -> None:
+        """What a class of the person's keeps in its attributes, as counters do."""
+        if id(kind) in self._classes or not _is_persons(getattr(sys.modules.get(kind.__module__), "__file__", None)):
+            return
+        attributes = {name: value for name, value in vars(kind).items() if _is_data(name, value)}
+        self._classes[id(kind)] = kind, attributes
+        for value in attributes.values():
             self.save(value)
 
     def _save_cell(self, cell: Any) -> None:
@@ -246,11 +269,33 @@ class Containers:
             if namespace.get(name) is not value:
                 namespace[name] = value
                 changed = True
+        for kind, attributes in self._classes.values():
+            changed = _restore_class(kind, attributes) or changed
         for container, copy in self._saved.values():
             if not _same_items(container, copy):
                 _fill(container, copy)
                 changed = True
         return changed
+
+
+def _is_persons(file: str | None) -> bool:
+    return file is not None and person_code.kind(file) == person_code.PERSON
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Neither Python's own names nor methods."""
+    return not (name.startswith("__") or hasattr(type(value), "__get__") or isinstance(value, (type, ModuleType)))
+
+
+def _restore_class(kind: type, earlier: dict[str, Any]) -> bool:
+    present = {name: value for name, value in vars(kind).items() if _is_data(name, value)}
+    new = [name for name in present if name not in earlier]
+    other = {name: value for name, value in earlier.items() if name not in present or present[name] is not value}
+    for name in new:
+        delattr(kind, name)
+    for name, value in other.items():
+        setattr(kind, name, value)
+    return bool(new or other)
 
 
 def _contents(cell: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -137,7 +138,9 @@ def gradscope(**configure: Any) -> Iterator[PlayedLink]:
     """Inside, every backward call of this process is a stop, or is recorded with `record=-1`."""
     link = PlayedLink()
     calls = Calls(Server(link, m.Configure(**configure)))  # type: ignore[arg-type]
+    gc.freeze()  # what was there before need not be looked through at each stop
     try:
         yield link
     finally:
+        gc.unfreeze()
         calls.detach()

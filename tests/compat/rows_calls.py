@@ -127,7 +127,12 @@ def batched() -> object:
 # ---------------------------------------------------------------- calls that torch refuses
 
 
-@rows.add("a root that is no scalar, without a seed", expect="refused", why="grad can be implicitly created only for", what="explored with a seed that you type; else your call gets torch's error")
+@rows.add(
+    "a root that is no scalar, without a seed",
+    expect="refused",
+    why="grad can be implicitly created only for",
+    what="explored with a seed that you type; else your call gets torch's error",
+)
 def no_scalar() -> object:
     x = leaf()
     (x * 2).backward()
