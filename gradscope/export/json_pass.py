@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradscope.export.json_graph import Fields, number, text
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Failure
+from gradscope.model.columns import Change, Failure
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
@@ -27,8 +27,24 @@ def fields(graph: BackwardGraph | None, tape: Tape | None) -> Fields:
 
 
 def edited(graph: BackwardGraph, tape: Tape) -> Fields:
-    """A further pass over the same graph, with other seeds."""
-    return {"number": tape.number, "edited": tape.edited, "root": number(tape.columns.root), **fields(graph, tape)}
+    """A further pass over the same graph, with other seeds or with what-ifs."""
+    return {
+        "number": tape.number,
+        "edited": tape.edited,
+        "root": number(tape.columns.root),
+        "changes": [_change(tape, change) for change in tape.columns.changes],
+        **fields(graph, tape),
+    }
+
+
+def _change(tape: Tape, change: Change) -> Fields:
+    return {
+        "node": change.node,
+        "input_nr": change.input_nr,
+        "edge": number(change.edge),
+        "text": change.text,
+        "before": _summary(tape, change.before),
+    }
 
 
 def _seeds(tape: Tape) -> list[Fields]:

@@ -48,6 +48,7 @@ def _stop(stop: StopReport[Finding]) -> Iterator[str]:
 
 def _pass(tape: Tape, several: bool) -> Iterator[str]:
     edited = " (seed edited)" if tape.edited else ""
+    edited += "".join(f" (what-if at {tape.graph.short(change.node)}: {change.text})" for change in tape.columns.changes)
     exact = {"true": "sums ✓", "false": "sums do NOT match"}.get(tape.exact, f"sums unchecked: {tape.columns.exact_reason}")
     yield f"  {f'pass {tape.number}{edited} · ' if several else ''}{tape.steps} steps · {exact}"
     rows = Rows.build(tape.graph, tape, Folds())

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from gradscope.errors import GradscopeError
+from gradscope.model.columns import Change
 from gradscope.protocol import messages as m
 
 Fetched = Callable[[m.TensorSlice | GradscopeError], None]
@@ -27,10 +28,19 @@ class Asking:
         self._missing = 0
         self._collected: Collected = lambda missing: None
 
-    def explore(self, seeds: list[m.SeedText], root: int, input_nr: int, base: int) -> int:
+    def explore(
+        self, seeds: list[str], root: int, input_nr: int, base: int, changes: list[Change], same_seeds: bool = False
+    ) -> int:
         number = next(self._numbers)
-        self._send(m.Explore(number, seeds, root, input_nr, base))
+        texts = [m.SeedText(text) for text in seeds]
+        self._send(m.Explore(number, texts, root, input_nr, base, changes, same_seeds))
         return number
+
+    def check(self, node: int, tape: int) -> None:
+        self._send(m.Check(next(self._numbers), node, tape))
+
+    def debug(self, node: int, tape: int) -> None:
+        self._send(m.Debug(next(self._numbers), node, tape))
 
     def pick_root(self, tensor: int, seed: str) -> int:
         number = next(self._numbers)

@@ -6,8 +6,9 @@ import ast
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.columns import UNKNOWN, Change
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR, Value
 
@@ -35,9 +36,14 @@ def keep(passes: Sequence[Tape], new: Tape) -> list[Tape]:
 
 
 def with_seeds(
-    passes: Sequence[Tape], texts: Sequence[str], root: tuple[int, int], shown: Tape, typed: Mapping[int, Sequence[str]]
+    passes: Sequence[Tape],
+    texts: Sequence[str],
+    root: tuple[int, int],
+    shown: Tape,
+    typed: Mapping[int, Sequence[str]],
+    changes: Sequence[Change] = (),
 ) -> Tape | None:
-    """The pass that has these seeds; None where none has, or where they might come out otherwise this time.
+    """The pass that has these seeds and what-ifs; None where none has, or where they might come out otherwise this time.
 
     Args:
         passes: those that are kept.
@@ -45,8 +51,11 @@ def with_seeds(
         root: the node and slot seeded instead of the call's roots, else UNKNOWN.
         shown: the pass whose seeds `*2` scales.
         typed: number of a pass -> the texts that made it.
+        changes: the what-ifs.
     """
     for tape in passes:
+        if not same_changes(tape.columns.changes, changes):
+            continue
         at = tape.columns.root, tape.columns.root_input_nr
         if at != root and not at[0] == root[0] == UNKNOWN:
             continue
@@ -58,6 +67,16 @@ def with_seeds(
         ):
             return tape
     return None
+
+
+def same_changes(some: Sequence[Change], others: Sequence[Change]) -> bool:
+    """Whether two passes have the same what-ifs, in the same order."""
+    return asked_for(some) == asked_for(others)
+
+
+def asked_for(changes: Sequence[Change]) -> list[Change]:
+    """What-ifs as a pass is asked for: what would have been is not known yet."""
+    return [replace(change, before=UNKNOWN) for change in changes]
 
 
 def _same(text: str, made_of: str, tape: Tape, place: int, shown: Tape, own: Tape | None) -> bool:

@@ -13,6 +13,7 @@ from gradscope.findings import diagnose
 from gradscope.findings.diagnosis import worst_first
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.checks import CheckResult
 from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
 from gradscope.model.tape import Tape
@@ -43,6 +44,17 @@ class Visit:
     """request -> the seeds it asked for"""
     texts: dict[int, list[str]] = field(default_factory=dict)
     """number of a pass -> the seeds that were typed for it, one a root"""
+
+    same_seeds: dict[int, int] = field(default_factory=dict)
+    """request of a pass with other what-ifs -> the pass whose seeds it takes"""
+    seeds_from: dict[int, int] = field(default_factory=dict)
+    """number of such a pass -> the pass whose seeds it has"""
+    checks: dict[int, CheckResult] = field(default_factory=dict)
+    """node -> what a check of it found; a new dict with each check"""
+
+    def seeded_as(self, tape: Tape) -> int:
+        """The number that stands for the seeds of a pass: those of another one that it took them from."""
+        return self.seeds_from.get(tape.number, tape.number)
 
     def texts_of(self, tape: Tape) -> list[str]:
         """The seeds that would make this pass again; empty ones are the script's own."""
@@ -166,6 +178,12 @@ class Run:
                 self._sources.want(reporting.files_of(graph, visit.stop.call))
             case m.Recorded():
                 self._recorded(visit, report)
+            case m.Checked():
+                self._busy = None
+                visit.checks = {**visit.checks, report.result.node: report.result}
+            case m.Debugged():
+                self._busy = None
+                self.notice = f"pdb is over: the backward raised {report.error}" if report.error else "pdb is over"
             case m.TensorBytes():
                 visit.tensors[report.tape, report.tensor] = TensorData(report.dtype, tuple(report.shape), report.data)
             case m.Committed():
@@ -205,6 +223,8 @@ class Run:
         given = [self.configure.gradient] * len(tape.seeds)  # a pass that nobody asked for, yet edited, is that of --gradient
         texts = visit.asked.pop(report.request, given if tape.edited else [""] * len(tape.seeds))
         visit.texts[tape.number] = seeding.numbered(tape, texts)
+        if report.request in visit.same_seeds:
+            visit.seeds_from[tape.number] = visit.same_seeds.pop(report.request)
         self._note_dropped(before, stop.passes)
         found = list(report.findings)
         if first:
@@ -302,6 +322,10 @@ class Run:
         return self.state is State.STOPPED and self.at_newest
 
     @property
+    def _in_pdb(self) -> bool:
+        return self._busy is not None and self._busy.typing
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Those of the stop shown and those from outside any pass, worst first; the same tuple until one is added."""
         here = self._here
@@ -330,7 +354,7 @@ class Run:
             playing=self.playing,
             busy=self._busy,
             exit=self._exit,
-            waiting=self.waiting and self.state in (State.STARTING, State.RUNNING),
+            waiting=self.waiting and (self.state in (State.STARTING, State.RUNNING) or self._in_pdb),
             notice=self.notice,
         )
         return view if walk is None else self._with_walk(view, walk)
@@ -347,6 +371,7 @@ class Run:
             met=self._met(walk).steps,
             search=walk.search,
             matches=walk.matches,
+            checks=self._visits[self._at].checks,
             edited=walk.tape.edited,
         )
 

@@ -14,15 +14,14 @@ from gradscope.protocol import messages as m
 from gradscope.session import passes, reporting, seeding, slices
 from gradscope.session.asking import Collected, Fetched
 from gradscope.session.breaks import condition
-from gradscope.session.browsing import NOTHING, Browsing
+from gradscope.session.browsing import NOTHING
 from gradscope.session.passes import with_seeds
 from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
+from gradscope.session.what_ifs import OVER, Trying
 
-OVER = "the script is over: R runs it again"
 
-
-class Session(Browsing):
+class Session(Trying):
     """One run of a script, or one opened snapshot, with one method a key."""
 
     @classmethod
@@ -52,7 +51,7 @@ class Session(Browsing):
     # ------------------------------------------------------------ seeds
 
     def explore(self, seeds: list[str], root: int | None = None, input_nr: int = 0) -> None:
-        """Run one more pass with these seeds, one text a root, empty for the script's own.
+        """Run one more pass with these seeds, one text a root, empty for the script's own. What-ifs of the pass shown stay.
 
         Args:
             seeds: as typed: `1,10`, `ones`, `onehot(3)`, `*2`.
@@ -64,17 +63,21 @@ class Session(Browsing):
         if root is None:
             root, input_nr = self._shown_root
         walk, visit, again = self._walk, self._visits[-1], seeds
+        stays = walk is not None and (root, input_nr) == self._shown_root
+        changes = walk.tape.columns.changes if walk is not None and stays else []
         if walk is not None:
-            known = with_seeds(visit.stop.passes, seeds, (root, input_nr), walk.tape, visit.texts)
+            known = with_seeds(visit.stop.passes, seeds, (root, input_nr), walk.tape, visit.texts, changes)
             if known is not None:
                 self.notice = f"pass {known.number} has this seed" + (" already" if known is walk.tape else ": back to it")
                 self._show_tape(visit, known)
                 return
-            if (root, input_nr) == self._shown_root:
+            if stays:
                 again = seeding.spelled_out(walk.tape, seeds)
         self._busy = Busy("recording a pass")
         base = walk.tape.number if walk is not None and any(map(seeding.scales, seeds)) else 0
-        request = self._asking.explore([m.SeedText(text) for text in seeds], root, input_nr, base)
+        if changes:
+            self.notice = "with the what-ifs of the pass before"
+        request = self._asking.explore(seeds, root, input_nr, base, passes.asked_for(changes))
         visit.asked[request] = list(again)
 
     def set_cell(self, root: int, index: int, text: str) -> None:
@@ -133,7 +136,8 @@ class Session(Browsing):
         """For that question: the script's own seed, and that of the pass shown."""
         visit = self._visits[-1]
         edited = visit.walk.tape if visit.walk is not None else visit.stop.passes[-1]
-        return seeding.spoken(visit.stop.passes[0]), seeding.spoken(edited)
+        without = " (without the what-ifs)" if edited.columns.changes else ""
+        return seeding.spoken(visit.stop.passes[0]), seeding.spoken(edited) + without
 
     def resume(self, edited: bool = False) -> None:
         """`r`: the script runs on to its next stop or end.
@@ -162,6 +166,8 @@ class Session(Browsing):
             self.notice = OVER if self.state is not State.SNAPSHOT else ""
         elif self.state is State.STOPPED and self._busy is None:
             self.notice = "the script stands still: r resumes it, q quits"
+        elif self._in_pdb:
+            self.signal_script()
         else:
             self._interrupts += 1 if self._greeted else 2  # a script that has not said hello cannot hear us
             self._interrupt()
@@ -236,27 +242,6 @@ class Session(Browsing):
         self._asking.tensors(wanted, done)
 
     # ------------------------------------------------------------ inside
-
-    def _may_explore(self) -> bool:
-        """Whether the debuggee can run a pass now; else says why not."""
-        if self.state is State.SNAPSHOT:
-            self.notice = "a snapshot cannot run another pass"
-        elif self.state is not State.STOPPED:
-            running = self.state in (State.STARTING, State.RUNNING)
-            self.notice = "the script runs: a pass can be recorded where it stops" if running else OVER
-        elif not self.at_newest:
-            self.notice = "the script has run on since this stop: > goes to the newest"
-        elif self._busy is not None:
-            self.notice = f"{self._busy.what}: Ctrl-C gives it up"
-        else:
-            self.notice = ""
-        return not self.notice
-
-    @property
-    def _shown_root(self) -> tuple[int, int]:
-        """The node (and its slot) that the shown pass seeds instead of the call's roots, else UNKNOWN."""
-        walk = self._walk
-        return (walk.tape.columns.root, walk.tape.columns.root_input_nr) if walk else (UNKNOWN, 0)
 
     @property
     def _next_stop(self) -> str:

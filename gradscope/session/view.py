@@ -77,6 +77,8 @@ class Busy:
     what: str
     done: int = 0
     total: int = 0
+    typing: bool = False
+    """it waits for what is typed into the script's terminal: pdb runs there"""
 
 
 @dataclass(frozen=True, slots=True)
