@@ -1,9 +1,9 @@
 """Writes torch's own table of derivatives as JSON, for the Formula tab.
 
-Run as a program, `PYTHON derivative_table.py OUT [YAML]`, with the interpreter of the script and in a process of its own: torchgen
-and PyYAML must not enter the person's `sys.modules`, and reading takes seconds. torchgen comes in torch's wheel, with the files that
-torch's C++ was generated from (`torchgen/packaged`); importing it does not import torch. It needs PyYAML, which torch does not
-require: where the script's interpreter has none, that of gradscope's own is used (YAML is the folder of that package).
+Run as a program, `PYTHON derivative_table.py OUT [YAML]`, with the interpreter of the script and in a process of its own:
+torchgen and PyYAML must not enter the person's `sys.modules`, and reading takes seconds. torchgen comes in torch's wheel, with
+the files that torch's C++ was generated from (`torchgen/packaged`); importing it does not import torch. It needs PyYAML, which
+torch does not require: where the script's interpreter has none, gradscope's own is used (YAML is the folder of that package).
 
     {"format": 1, "nodes": {"MmBackward0": {"forward": "mm(Tensor self, Tensor mat2) -> Tensor",
         "inputs": [["self", "Tensor"], ["mat2", "Tensor"]], "returns": ["result"], "differentiable": [true],
