@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, LocalDerivative, Origin, Root
+from gradscope.model.columns import UNKNOWN, GraphColumns, Hook, Leaf, LocalDerivative, Origin, Root
 
 if TYPE_CHECKING:
     import networkx
@@ -143,6 +143,10 @@ class BackwardGraph:
         """All leaves at the node: a node with several outputs can carry several `inputs=` tensors."""
         return self._leaves_by_node.get(node, ())
 
+    def hooks_of(self, node: int) -> list[tuple[int, Hook]]:
+        """The hooks of a node in the order in which they run, with their places in `columns.hooks`."""
+        return self._hooks_by_node.get(node, [])
+
     # ------------------------------------------------------------ words
 
     def label(self, node: int) -> str:
@@ -228,6 +232,13 @@ class BackwardGraph:
             if leaf.node != UNKNOWN:
                 places.setdefault(leaf.node, []).append(place)
         return places
+
+    @cached_property
+    def _hooks_by_node(self) -> dict[int, list[tuple[int, Hook]]]:
+        hooks: dict[int, list[tuple[int, Hook]]] = {}
+        for place, hook in enumerate(self.columns.hooks):
+            hooks.setdefault(hook.node, []).append((place, hook))
+        return hooks
 
     @cached_property
     def line_of_origin(self) -> list[int]:

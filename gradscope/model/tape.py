@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
+from gradscope.model.columns import UNKNOWN, Failure, HookEffect, Seed, TapeColumns
 from gradscope.model.tensors import KNOWN_COUNTS, KNOWN_NORM, NO_TENSOR, Summary, TensorTable
 
 VANISHING_GAIN = 0.05
@@ -22,6 +22,7 @@ EXPLODING_GAIN = 20.0
 """Above this it is flagged ↑."""
 
 NAN, INF, ZERO, UNDEFINED, VANISHING, EXPLODING = "N", "I", "0", "⟂", "↓", "↑"
+BY_HOOK, WHAT_IF = "H", "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +304,41 @@ class Tape:
         most = inner if inner >= 0 else outer
         return most / came if most >= 0 and 0 < came < math.inf and most < math.inf else math.nan
 
+    def effect(self, hook: int) -> HookEffect | None:
+        """What a hook, by its place in the graph's columns, was given and made of it; None where that was not recorded.
+
+        Of a hook that sees several gradients the first that it changed, else the first.
+        """
+        found = self.effects(hook)
+        return next((effect for effect in found if effect.before != effect.after), found[0] if found else None)
+
+    def effects(self, hook: int) -> Sequence[HookEffect]:
+        """The same for each gradient that the hook sees."""
+        return self._effects.get(hook, ())
+
+    @cached_property
+    def _effects(self) -> dict[int, list[HookEffect]]:
+        found: dict[int, list[HookEffect]] = {}
+        for effect in self.columns.hook_effects:
+            found.setdefault(effect.hook, []).append(effect)
+        return found
+
+    @cached_property
+    def changed_steps(self) -> frozenset[int]:
+        """The steps of the nodes at which a what-if of this pass changes a gradient."""
+        return frozenset(self.step_of(change.node) for change in self.columns.changes)
+
+    @cached_property
+    def hooked_steps(self) -> frozenset[int]:
+        """The steps at which a hook replaced or edited a gradient."""
+        effects = self.columns.hook_effects
+        edited = (one.step for one in effects if one.before != one.after and NO_TENSOR not in (one.before, one.after))
+        return frozenset((*self.columns.hook_changed, *edited))
+
     def flags(self, step: int) -> str:
         """Letters for one row: of what arrives `N` NaN, `I` inf, `0` all zero, `⟂` undefined; of what the step does `↓` `↑`.
 
+        `x` says that the person changed what arrives, or one contribution to it (a what-if), `H` that a hook did.
         The arrows say that the step's `gain` lies below VANISHING_GAIN or above EXPLODING_GAIN.
         """
         slots: Sequence[int] = [tensor for _, tensor in self.arrivals(self.node_at(step))]
@@ -319,6 +352,10 @@ class Tape:
             letters += ZERO
         if slots and not defined:
             letters += UNDEFINED
+        if step in self.changed_steps:
+            letters += WHAT_IF
+        if step in self.hooked_steps:
+            letters += BY_HOOK
         gain = self.gain(step)
         if gain < VANISHING_GAIN:
             letters += VANISHING

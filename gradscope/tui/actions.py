@@ -19,7 +19,8 @@ SCRIPT: States = frozenset({"starting", "running", "stopped"})
 """where the script lives"""
 LAUNCHED: States = ALWAYS - {"snapshot"}
 
-WALK, SELECT, LOOK, SEED, CALLS, SCREEN = "Walk the pass", "Select", "Look closer", "Seed", "Script and calls", "Screen"
+WALK, SELECT, LOOK = "Walk the pass", "Select", "Look closer"
+SEED, CALLS, SCREEN = "Seed and what-ifs", "Script and calls", "Screen"
 GROUPS = (WALK, SELECT, LOOK, SEED, CALLS, SCREEN)
 
 
@@ -74,6 +75,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("select-playhead", "H", "drive('select_playhead')", "Select the playhead's row", "select the playhead's row", SELECT),
     Action("fold", "h left", "drive('fold')", "Fold the selected row", "fold the selected row", SELECT),
     Action("unfold", "l right", "drive('unfold')", "Unfold the selected row", "unfold it", SELECT, pair="fold"),
+    Action("fold-all", "-", "drive('fold_depth', -1)", "Fold everything one level", "fold everything one level", SELECT),
+    Action("unfold-all", "+", "drive('fold_depth', 1)", "Unfold everything one level", "unfold it", SELECT,
+           pair="fold-all", hidden="="),
+    Action("plumbing", "P", "drive('toggle_plumbing')", "Hide or show view-like nodes", "hide or show view-like nodes", SELECT),
     Action("open", "enter", "open", "Open the selected row, or jump there", "open a fold; else the playhead jumps there", SELECT),
     Action("toward-loss", "u", "follow(True)", "Follow an edge toward the loss", "follow an edge toward the loss", SELECT),
     Action("toward-leaves", "d", "follow(False)", "Follow an edge toward the leaves", "the leaves", SELECT, pair="toward-loss"),
@@ -84,15 +89,20 @@ ACTIONS: tuple[Action, ...] = (
     Action("values", "v", "values", "Show all values of a gradient", "values full screen", LOOK),
     Action("factors", "p", "factors", "Factors along the path from the root", "factors along the path from the root", LOOK),
     Action("watch", "w", "drive('toggle_watch')", "Watch the selected gradient", "watch the selected gradient", LOOK),
+    Action("check", "K", "check", "Check the node's backward", "check the node's backward against its forward", LOOK, STOPPED),
+    Action("debug", "i", "debug", "Run a custom backward under pdb", "pdb inside a custom Function's backward", LOOK, STOPPED),
     Action("copy", "y", "copy", "Copy the selected row", "copy the selected row", LOOK),
     Action("edit-source", "e", "edit_source", "Open the source line in $EDITOR", "the source line in $EDITOR", LOOK, ALWAYS),
     Action("next-tab", "]", "tab(1)", "Next tab", "next tab", LOOK, ALWAYS),
     Action("previous-tab", "[", "tab(-1)", "Previous tab", "previous", LOOK, ALWAYS, pair="next-tab"),
     # ------------------------------------------------------------ seed
-    Action("seed", "s", "edit_seed", "Edit the seed", "edit it: 1,10 · ones · onehot(3) · *2 · an expression", SEED, STOPPED),
+    Action("seed", "s", "edit_seed", "Edit the seed", "the seed: 1,10 · ones · onehot(3) · *2 · an expression", SEED, STOPPED),
     Action("seed-selected", "S", "drive('seed_selected')", "Seed the selected row", "seed the selected row", SEED, STOPPED),
     Action("jacobian-back", "(", "drive('jacobian_row', -1)", "Previous Jacobian row", "previous Jacobian row", SEED, STOPPED),
     Action("jacobian", ")", "drive('jacobian_row', 1)", "Next Jacobian row", "next", SEED, STOPPED, pair="jacobian-back"),
+    Action("what-if", "x", "what_if", "What if this gradient were another",
+           "what if the gradient here were another: *0.5 · zeros · clip(1) · an expression", SEED, STOPPED),
+    Action("what-ifs", "X", "what_ifs", "List the what-ifs", "list them, take them back", SEED, pair="what-if"),
     Action("pass-back", "{", "drive('show_pass', -1)", "Show the previous pass", "previous pass", SEED),
     Action("pass", "}", "drive('show_pass', 1)", "Show the next pass", "next", SEED, pair="pass-back"),
     # ------------------------------------------------------------ script and calls
@@ -157,6 +167,7 @@ TYPING: tuple[Hint, ...] = (
 FACTS = {
     "matches": "a search shows matches",
     "vector": "the seed has several cells",
+    "changed": "the pass has what-ifs",
     "moving": "the script runs",
     "typing": "keys go into a line",
 }
@@ -170,6 +181,7 @@ FOOTER: tuple[Hint, ...] = (
     Hint("run", "c", "to end", 2),
     Hint("finding", "a", "finding", 3),
     Hint("seed", "s", "seed", 3),
+    Hint("what-ifs", "X", "what-ifs", 3, "changed"),
     Hint("search", "/", "find", 6),
     Hint("to-row", "t", "to row", 7),
     Hint("jacobian", "( )", "Jacobian row", 8, "vector"),

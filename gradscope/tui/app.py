@@ -17,7 +17,8 @@ from textual.widgets import Input
 
 from gradscope.errors import GradscopeError
 from gradscope.tui import actions, closing
-from gradscope.tui.driving import NOTHING, Driving
+from gradscope.tui.driving import NOTHING
+from gradscope.tui.exploring import Exploring
 from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.footer import Footer
@@ -39,7 +40,7 @@ TABBED = (3, 5)
 """panes that have tabs"""
 
 
-class GradscopeApp(Driving, inherit_bindings=False):
+class GradscopeApp(Exploring, inherit_bindings=False):
     """The terminal debugger. `run` and `open_snapshot` below start it."""
 
     CSS_PATH = "app.tcss"
@@ -54,6 +55,10 @@ class GradscopeApp(Driving, inherit_bindings=False):
         self._panes: dict[int, Pane] = {}
         self._told: Stop | None = None
         self._crash_told = False
+        self._below = 3
+        """the pane that narrow screens show under the Tape"""
+        self._lent: tuple[str, Widget | None, int] = ("leaves", None, 3)
+        """tab, focus and lower pane from before pdb had the script's terminal"""
         self.animation_level = "none"
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -102,8 +107,10 @@ class GradscopeApp(Driving, inherit_bindings=False):
             self.query_one(Footer).show(view)
             for pane in self._panes.values():
                 pane.show(view)
-            self.screen_stack[0].set_class(view.edited, "edited")
+            changed = view.tape is not None and bool(view.tape.columns.changes)
+            self.screen_stack[0].set_class(view.edited or changed, "edited")
         self.keep_time(view)
+        self.keep_debugging(view)
         self._tell(view)
 
     def _tell(self, view: View) -> None:
@@ -205,6 +212,19 @@ class GradscopeApp(Driving, inherit_bindings=False):
         if self.view is not None and self.view.waiting:
             self.call_after_refresh(self.lower.type_to_script)
 
+    def lend_terminal(self) -> None:
+        """pdb speaks through the script's terminal: show it, with keys going there."""
+        self._lent = (self.lower.open_name, self.screen.focused, self._below)
+        self.lower.open_tab("output")
+        self.action_pane(5)
+        self.call_after_refresh(self.lower.type_to_script)
+
+    def take_terminal_back(self) -> None:
+        tab, focused, below = self._lent
+        self.lower.open_tab(tab)
+        self._put_below(below)
+        self.screen_stack[0].set_focus(focused if focused is not None and focused.is_attached else self.tape)
+
     def action_edit_seed(self) -> None:
         cast("SeedPane", self._panes[4]).edit()
 
@@ -227,6 +247,7 @@ class GradscopeApp(Driving, inherit_bindings=False):
 
     def _put_below(self, number: int) -> None:
         """Choose the pane that narrow screens show under the Tape."""
+        self._below = number
         for pane in self._panes.values():
             pane.set_class(number == pane.NUMBER, "-below")
         below = self._panes[number]

@@ -126,6 +126,52 @@ class TensorFetched(Message):
     """why there is none: it was not held and cannot be got back"""
 
 
+# ---------------------------------------------------------------- what nodes keep; what-ifs
+
+
+class SavedWanted(Message):
+    """What the nodes of the graph keep is wanted; `View.saved` will have it."""
+
+
+@dataclass
+class InspectWanted(Message):
+    """What one node keeps is to be looked into; `View.inspected` will have it."""
+
+    node: int
+
+
+@dataclass
+class SavedSliceWanted(Message):
+    """Part of a saved tensor is wanted; the answer comes as `SavedFetched` to the asker."""
+
+    node: int
+    place: int
+    """among the node's saved tensors"""
+    index: tuple[tuple[int, int, int], ...]
+    dtype: str
+    asker: MessagePump
+
+
+@dataclass
+class SavedFetched(Message):
+    """A slice of a saved tensor that was asked for, dense and row-major."""
+
+    node: int
+    place: int
+    index: tuple[tuple[int, int, int], ...]
+    dtype: str
+    shape: tuple[int, ...]
+    values: list[float | int | bool]
+    error: str = ""
+
+
+@dataclass
+class ChangeUndone(Message):
+    """Take back one what-if of the pass shown, by its place; None for all."""
+
+    place: int | None
+
+
 # ---------------------------------------------------------------- the script
 
 

@@ -115,6 +115,15 @@ def shape(extents: Iterable[int]) -> str:
     return f"[{','.join(str(extent) for extent in extents)}]"
 
 
+def size(count: int) -> str:
+    """Bytes as people say them: `12 B`, `4.0 KiB`, `1.5 GiB`."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    place, value = 0, float(count)
+    while place < len(units) - 1 and (value >= 1024 or (place and round(value, 1) >= 1024)):
+        place, value = place + 1, value / 1024
+    return f"{value:.1f} {units[place]}" if place else f"{count} B"
+
+
 def row(values: Sequence[Value], widths: Sequence[int] = ()) -> list[str]:
     """The values of a row, right-aligned in columns of these widths (by default at least `COLUMN`)."""
     cells = [fixed(value) for value in values]

@@ -22,6 +22,7 @@ SIGNS = (
     ("▸ ▾", "folded, unfolded"),
     ("N I 0", "what arrives holds NaN, inf; is all zero"),
     ("⟂", "nothing arrives: the gradient is undefined"),
+    ("x H", "what arrives was changed: by a what-if of yours, by a hook (the Hooks tab says which)"),
     ("↓ ↑", "the step makes the gradient far smaller, far larger"),
     ("·", "no value yet"),
     ("◆", "a breakpoint"),

@@ -75,6 +75,8 @@ def facts(view: View) -> set[str]:
         holds.add("matches")
     if view.tape is not None and any(view.tape.tensors.numel(seed.tensor) > 1 for seed in view.tape.seeds):
         holds.add("vector")
+    if view.tape is not None and view.tape.columns.changes:
+        holds.add("changed")
     if view.state.value in ("starting", "running"):
         holds.add("moving")
     return holds

@@ -1,55 +1,37 @@
-"""Pane 3: the selected node."""
+"""Pane 3: the selected node, in tabs."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.strip import Strip
+from textual.message import Message
 from textual.timer import Timer
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
-from gradscope.tui.indexing import Index
-from gradscope.tui.messages import FetchWanted, TensorFetched
+from gradscope.tui import messages as m
 from gradscope.tui.pane import Pane
-from gradscope.tui.widgets import node_page, slice_grid
+from gradscope.tui.widgets import hooks_page, keepers, made_at, map_page, node_page, saved_page, slice_grid
+from gradscope.tui.widgets.corners import Corners
+from gradscope.tui.widgets.page import Page
 from gradscope.tui.widgets.slice_grid import Slice
 from gradscope.tui.widgets.tabs import TabBar
-from gradscope.tui.widgets.virtual_list import VirtualList
 
-TABS = (("step", "Step"),)
+STEP, SAVED, HOOKS, MAP = "step", "saved", "hooks", "map"
 
 PATIENCE = 0.06
-"""Seconds a selection must rest before the values of a big tensor are asked for: keys held down ask for nothing."""
-
-SLICES_KEPT = 64
-
-
-class Page(VirtualList):
-    """The text of a tab, scrolling when it is long. A line that stays as it was costs nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: list[Content] = []
-
-    def write(self, lines: list[Content]) -> None:
-        """Show these lines, each of one row."""
-        self._lines = lines
-        self.set_count(len(lines))
-        self.redraw()
-
-    def draw(self, row: int, width: int) -> Strip:
-        return Strip(self._lines[row].render_segments())
+"""Seconds a selection must rest before what is not here is asked for: keys held down ask for nothing."""
 
 
 class NodePane(Pane):
-    """Shows the selection: what arrives, what it sends, how far the targets are."""
+    """Shows the selection. The open tab stays when the selection moves and when the script stops again."""
 
     NUMBER = 3
     TITLE = "Node"
@@ -57,36 +39,46 @@ class NodePane(Pane):
     BINDINGS: ClassVar = [
         Binding("pagedown", "turn(1)", show=False),
         Binding("pageup", "turn(-1)", show=False),
+        Binding("j,down", "pick(1)", show=False),
+        Binding("k,up", "pick(-1)", show=False),
+        Binding("enter", "lead", show=False),
     ]
 
     def __init__(self, id: str | None = "node", classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._view: View | None = None
         self._drawn: tuple[object, ...] = ()
-        self._slices: dict[tuple[Tape, int], Slice | str] = {}
-        """(pass, tensor) -> its corner, or why there is none; of the stop that is shown"""
-        self._wanted: dict[int, Tape] = {}
-        """tensor asked for -> pass"""
+        self._shown: tuple[object, ...] = ()
+        """what the page is about: another starts at its top"""
         self._graph: BackwardGraph | None = None
+        self._corners = Corners()
+        self._wanted: dict[Hashable, Message] = {}
+        """what the page lacks -> how to ask for it"""
+        self._asked: set[Hashable] = set()
+        """questions about the stop that is shown"""
         self._timer: Timer | None = None
+        self._frames = False
+        """the library frames of a node's line are shown"""
+        self._order = keepers.ORDERS[0]
 
     def compose(self) -> ComposeResult:
-        yield TabBar(TABS)
+        yield TabBar(((STEP, "Step"),))
         yield Page()
 
     # ------------------------------------------------------------ what the app calls
 
     def show(self, view: View) -> None:
         self._view = view
-        state = (view.rows, view.selection, view.tape, view.against, view.playhead, view.state, view.stop and view.stop.refusal)
+        node = view.rows.node(view.selection) if view.rows is not None else NO_TENSOR
+        state = (
+            *(view.rows, view.selection, view.tape, view.against, view.playhead, view.state, view.stop and view.stop.refusal),
+            *(view.saved, view.inspected.get(node), view.checks.get(node)),
+        )
         if state != self._drawn:
             if self._drawn and (view.tape is None or view.graph is not self._graph):
-                self._slices.clear()
-                self._wanted.clear()
-            self._graph = view.graph
-            if state[:2] != self._drawn[:2]:
-                self.query_one(Page).scroll_to(y=0, animate=False)
-            self._drawn = state
+                self._corners.clear()
+                self._asked.clear()
+            self._graph, self._drawn = view.graph, state
             self._draw()
 
     def tab(self, direction: int) -> None:
@@ -94,80 +86,166 @@ class NodePane(Pane):
         self.open_tab(self.query_one(TabBar).neighbour(direction))
 
     def open_tab(self, name: str) -> None:
-        if name in dict(TABS):
-            self.query_one(TabBar).show(TABS, name)
+        """Open `step`, `saved`, `hooks` or `map`."""
+        bar = self.query_one(TabBar)
+        if name in dict(tabs(self._view)):
+            bar.show(tabs(self._view), name)
+            self._draw()
+
+    @property
+    def open_name(self) -> str:
+        return self.query_one(TabBar).active
 
     # ------------------------------------------------------------ events
 
     def on_resize(self) -> None:
         self._draw()
 
+    def on_focus(self) -> None:
+        self.query_one(Page).light(True)
+
+    def on_blur(self) -> None:
+        self.query_one(Page).light(False)
+
     @on(TabBar.Chosen)
     def _choose(self, event: TabBar.Chosen) -> None:
         event.stop()
         self.open_tab(event.tab)
 
-    @on(TensorFetched)
-    def _take(self, event: TensorFetched) -> None:
+    @on(m.TensorFetched)
+    def _take(self, event: m.TensorFetched) -> None:
         event.stop()
-        tape = self._wanted.pop(event.tensor, None)
-        if tape is None:
-            return
-        if len(self._slices) >= SLICES_KEPT:
-            self._slices.pop(next(iter(self._slices)))
-        dtype = tape.tensors.dtype(event.tensor)
-        self._slices[tape, event.tensor] = event.error or Slice.of_cells(event.index, event.shape, event.values, dtype)
+        tensor = self._corners.awaited(event.tensor)
+        if isinstance(tensor, tuple) and isinstance(tape := tensor[0], Tape):
+            dtype = tape.tensors.dtype(event.tensor)
+            self._corners.keep(tensor, event.error or Slice.of_cells(event.index, event.shape, event.values, dtype))
+            self._draw()
+
+    @on(m.SavedFetched)
+    def _take_saved(self, event: m.SavedFetched) -> None:
+        event.stop()
+        tensor = self._corners.awaited((event.node, event.place))
+        if tensor is not None:
+            self._corners.keep(tensor, event.error or Slice.of_cells(event.index, event.shape, event.values, event.dtype))
+            self._draw()
+
+    @on(Page.Led)
+    def _lead(self, event: Page.Led) -> None:
+        """A line leads to a node, or changes how the page is written."""
+        event.stop()
+        match event.goal:
+            case int(node):
+                self.app.post_message(m.NodeWanted(node))
+            case made_at.FRAMES:
+                self._frames = not self._frames
+            case keepers.ORDER:
+                self._order = keepers.ORDERS[(keepers.ORDERS.index(self._order) + 1) % len(keepers.ORDERS)]
         self._draw()
+
+    # ------------------------------------------------------------ keys
 
     def action_turn(self, direction: int) -> None:
         self.query_one(Page).scroll_relative(y=direction * max(1, self.size.height - 3), animate=False)
 
+    def action_pick(self, by: int) -> None:
+        self.query_one(Page).pick(by)
+
+    def action_lead(self) -> None:
+        self.query_one(Page).open()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.query_one(Page).max_scroll_y > 0 if action == "turn" else True
+        """A page that does not scroll, or where nothing is to be picked, leaves its keys to the Tape."""
+        page = self.query_one(Page)
+        return {"turn": page.max_scroll_y > 0, "pick": page.leading > 1, "lead": page.leading > 0}.get(action, True)
 
     # ------------------------------------------------------------ drawing
 
     def _draw(self) -> None:
         view, page = self._view, self.query_one(Page)
-        width = page.size.width
-        if view is None or width == 0:
+        if view is None or page.size.width == 0:
             return
+        bar = self.query_one(TabBar)
+        bar.show(tabs(view), bar.active)
         self.set_title(node_page.title(view))
-        lines, most = node_page.fitting(view, width)
+        self._wanted.clear()
+        shown = (view.rows, view.selection, bar.active)
+        page.write(self._lines(view, bar.active, page.size.width, page.size.height), anew=shown != self._shown)
+        self._shown = shown
+        self._ask_soon()
+
+    def _lines(self, view: View, tab: str, width: int, height: int) -> list[Content]:
+        if tab == SAVED:
+            return self._saved(view, width)
+        if tab == HOOKS:
+            return hooks_page.write(view, width)
+        if tab == MAP:
+            return map_page.write(view, width, height)
+        lines, most = node_page.fitting(view, width, self._frames)
         tensor = node_page.big_tensor(view, most)
         if tensor != NO_TENSOR and view.tape is not None:
-            lines += self._values(view, tensor, width, max(4, page.size.height - len(lines) - 2))
-        page.write(lines)
+            lines += self._values(view, view.tape, tensor, width, max(4, height - len(lines) - 2))
+        return lines
 
-    def _values(self, view: View, tensor: int, width: int, height: int) -> list[Content]:
-        """The corner of a tensor that is too big to be written out; asks for it where it is not here yet."""
-        tape = view.tape
-        if tape is None:
-            return []
+    def _values(self, view: View, tape: Tape, tensor: int, width: int, height: int) -> list[Content]:
+        """The corner of a tensor that is too big to be written out; wants it where it is not here yet."""
         shape = tape.tensors.shape(tensor)
-        part: Slice | str | None
         values = tape.tensors.values(tensor)
         if values is not None:
-            part = Slice(tuple((0, extent, 1) for extent in shape), shape, values)
+            part: Slice | str | None = Slice(tuple((0, extent, 1) for extent in shape), shape, values)
         else:
-            part = self._slices.get((tape, tensor))
+            part = self._corners.of((tape, tensor))
         index = part.index if isinstance(part, Slice) else slice_grid.corner(shape)
         lines = [Content(), node_page.values_title(view, slice_grid.spoken(index, shape))]
         if isinstance(part, Slice):
             return lines + slice_grid.write(part, width, height)
         if part is not None:
             return [*lines, node_page.remark(part)]
-        self._ask_soon(tape, tensor, index)
+        self._wanted[tape, tensor] = m.FetchWanted(tensor, index, self)
         return lines
 
-    def _ask_soon(self, tape: Tape, tensor: int, index: Index) -> None:
+    def _saved(self, view: View, width: int) -> list[Content]:
+        """What is kept; wants to know what of it is not known."""
+        if saved_page.lacks_table(view):
+            self._wanted["saved"] = m.SavedWanted()
+        if (node := saved_page.lacks_node(view)) is not None:
+            self._wanted["inspect", node] = m.InspectWanted(node)
+        parts = {}
+        for one in saved_page.corners_wanted(view):
+            tensor = (view.graph, one.node, one.place)
+            part = self._corners.of(tensor)
+            if part is None:
+                self._wanted[tensor] = m.SavedSliceWanted(one.node, one.place, slice_grid.corner(one.shape), one.dtype, self)
+            else:
+                parts[one.place] = part
+        return saved_page.write(view, width, parts, self._order)
+
+    # ------------------------------------------------------------ asking
+
+    def _ask_soon(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        if tensor in self._wanted:
-            return
+            self._timer = None
+        if self._wanted:
+            self._timer = self.set_timer(PATIENCE, self._ask)
 
-        def ask() -> None:
-            self._wanted[tensor] = tape
-            self.app.post_message(FetchWanted(tensor, index, self))
+    def _ask(self) -> None:
+        for tensor, message in self._wanted.items():
+            match message:
+                case m.FetchWanted():
+                    anew = self._corners.asking(message.tensor, tensor)
+                case m.SavedSliceWanted():
+                    anew = self._corners.asking((message.node, message.place), tensor)
+                case _:
+                    anew = tensor not in self._asked
+                    self._asked.add(tensor)
+            if anew:
+                self.app.post_message(message)
 
-        self._timer = self.set_timer(PATIENCE, ask)
+
+def tabs(view: View | None) -> list[tuple[str, str]]:
+    """The tabs, those that count something with how much there is in the selected row, where that is known."""
+    if view is None:
+        return [(STEP, "Step")]
+    counted = ((SAVED, "Saved", saved_page.count(view)), (HOOKS, "Hooks", hooks_page.count(view)))
+    named = ((name, text if count is None else f"{text} {count}") for name, text, count in counted)
+    return [(STEP, "Step"), *named, (MAP, "Map")]

@@ -9,6 +9,7 @@ from gradscope.model.rows import LEAVES
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui.colours import MUTED, WARNING
+from gradscope.tui.widgets import check_block, made_at
 from gradscope.tui.widgets.step_group import GroupPage
 from gradscope.tui.widgets.step_tab import SLOTS_SHOWN, STRONG, StepPage
 
@@ -42,11 +43,14 @@ def write(view: View, width: int) -> list[Content]:
     return fitting(view, width)[0]
 
 
-def fitting(view: View, width: int) -> tuple[list[Content], int]:
-    """The Step tab, and of how many elements the tensors are at most that it writes out: where they do not fit it has norms."""
+def fitting(view: View, width: int, frames: bool = False) -> tuple[list[Content], int]:
+    """The Step tab, and of how many elements the tensors are at most that it writes out: where they do not fit it has norms.
+
+    `frames` unfolds the library frames of the node's line.
+    """
     most = INLINE_VALUES
     while True:
-        page = _page(view, most)
+        page = _page(view, most, frames)
         if page is None:
             return _nothing(view), 0
         lines = page.ledger.draw(width, cut=not page.largest)
@@ -88,7 +92,7 @@ def remark(text: str) -> Content:
     return Content.styled(f"  {text}", WARNING)
 
 
-def _page(view: View, most: int) -> StepPage | None:
+def _page(view: View, most: int, frames: bool) -> StepPage | None:
     graph, tape, rows = view.graph, view.tape, view.rows
     if graph is None or tape is None or rows is None:
         return None
@@ -106,6 +110,9 @@ def _page(view: View, most: int) -> StepPage | None:
         page.leaf(leaf)
     else:
         page.node(node)
+        if node in view.checks:
+            check_block.write(page.ledger, view.checks[node])
+        made_at.write(page, node, frames)
     return page
 
 

@@ -17,8 +17,8 @@ from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import numbers
-from gradscope.tui.colours import ACCENT, ERROR, LEAF, MUTED, SEED, TEXT, WARNING
-from gradscope.tui.glyphs import CHECK, CROSS
+from gradscope.tui.colours import ACCENT, LEAF, MUTED, SEED, TEXT, WARNING
+from gradscope.tui.widgets import remarks
 from gradscope.tui.widgets.ledger import Ledger
 from gradscope.tui.widgets.near import Near, near
 
@@ -28,10 +28,6 @@ SLOTS_SHOWN = 6
 """gradient slots of one node: an unbind has thousands"""
 
 TARGETS_SHOWN = 8
-
-SUMS = "every sum was added again: the same bits"
-ADDED = "the call made each .grad what this says"
-"""what the words of the header mean"""
 
 TARGET = 15
 """characters of a leaf's name among what is sent"""
@@ -61,7 +57,7 @@ class StepPage:
             node, _ = self.tape.seed_slot(seed.root)
             if node != UNKNOWN:
                 self.ledger.line(("  → ", MUTED), (self.graph.label(node), TEXT), (f"   step {self.tape.step_of(node)}", MUTED))
-        self.remarks()
+        remarks.of_pass(self.ledger, self.view, self.tape)
 
     def leaf(self, place: int) -> None:
         """A leaf: what was there, what came, what is to come."""
@@ -101,7 +97,7 @@ class StepPage:
             for input_nr in self.slots(node)[:SLOTS_SHOWN]:
                 self.ledger.line()
                 self.gathering(node, input_nr)
-        self.trouble(node, step)
+        remarks.of_node(self.ledger, self.graph, self.tape, node)
 
     # ------------------------------------------------------------ arrives
 
@@ -114,10 +110,19 @@ class StepPage:
             self.tensor(Content.assemble(("arrives", STRONG), "  ", (what, MUTED)), tensor, self.origin(came), counts=True)
             if came.done > 1:
                 self.contributions(came, pending=False)
+            self.changed(node, input_nr)
         if len(arrivals) > SLOTS_SHOWN:
             self.ledger.line((f"… {len(arrivals) - SLOTS_SHOWN} more slots", MUTED))
         if self.tape.step_of(node) in self.tape.columns.hook_changed:
             self.ledger.line(("changed by a hook ", WARNING), ("on its way: not the sum of what was sent", MUTED))
+
+    def changed(self, node: int, input_nr: int) -> None:
+        """The what-ifs at a gradient slot: what it would have been without each."""
+        for change in self.tape.columns.changes:
+            if (change.node, change.input_nr) == (node, input_nr):
+                what = "" if change.edge == UNKNOWN else f"from {self.graph.short(self.graph.source[change.edge])} "
+                note = Content.assemble((f"x {what}{change.text}", WARNING))
+                self.tensor(Content.styled("  else", MUTED), change.before, note, style=MUTED)
 
     def origin(self, came: Near) -> Content:
         """`from Add, step 1`, or by how much it differs from the first pass."""
@@ -209,6 +214,8 @@ class StepPage:
         if leaf is not None:
             self.grad_before(leaf)
         self.contributions(slot)
+        if leaf is not None and slot.complete:
+            self.changed(node, input_nr)
         if slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
             label = Content.styled("= total" if slot.complete else "= so far", STRONG)
             self.tensor(label, slot.so_far, self.delta_so_far(slot), style=STRONG)
@@ -358,38 +365,6 @@ class StepPage:
         sources = [one.source for one in (*slot.last, *slot.coming)]
         role = self.graph.role(edge) if sources.count(self.graph.source[edge]) > 1 else ""
         return f"  {role}" if role else ""
-
-    # ------------------------------------------------------------ trouble
-
-    def trouble(self, node: int, step: int) -> None:
-        """What a person must know of this node: its exception, a record that does not add up, Python of theirs."""
-        failure = self.tape.failure
-        if failure is not None and failure.node == node:
-            self.ledger.line()
-            self.ledger.words(f"✗ the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}")
-        for mismatch in self.tape.columns.mismatches:
-            if mismatch.node == node:
-                self.ledger.words(f"≠ {mismatch.what}", WARNING)
-        if node in self.graph.columns.foreign:
-            self.ledger.line()
-            self.ledger.line(("runs Python of yours: ", MUTED), (self.graph.columns.foreign[node], TEXT))
-
-    def remarks(self) -> None:
-        """What holds for the whole pass."""
-        tape = self.tape
-        self.ledger.line()
-        self.verdict("sums", SUMS, tape.exact, tape.columns.exact_reason)
-        committed = self.view.stop.committed if self.view.stop is not None and not self.view.edited else None
-        if committed is not None:
-            self.verdict("exact", ADDED, committed.exact, committed.reason)
-        for note in tape.columns.notes:
-            self.ledger.words(note, MUTED)
-
-    def verdict(self, word: str, meaning: str, exact: str, reason: str) -> None:
-        """What the header's word is about, and why where it is not ✓."""
-        said = {"true": f"{word} {CHECK}  {meaning}", "false": f"{word} {CROSS}"}.get(exact, f"{word} unchecked")
-        why = f": {reason}" if reason and exact != "true" else ""
-        self.ledger.words(said + why, WARNING if exact == "false" else MUTED)
 
 
 def shorter(name: str) -> str:

@@ -1,0 +1,128 @@
+"""What keys ask of a node beyond looking: what-ifs, checks, pdb, and what it keeps for backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual import on
+
+from gradscope.errors import GradscopeError
+from gradscope.tui import messages as m
+from gradscope.tui.driving import NOTHING, Driving
+from gradscope.tui.hosting import FRAME
+
+if TYPE_CHECKING:
+    from gradscope.session.session import Session
+    from gradscope.session.view import View
+    from gradscope.tui.screens.what_if import WhatIf
+
+NO_NODE = "select a node's row first: l opens a fold, s edits the seed"
+NOT_IN_THE_CALL = "the what-ifs are no part of it: your script's own call runs without them"
+
+
+class Exploring(Driving):
+    """Each asks the session; the answers come with a later view."""
+
+    _debugging = False
+    """pdb has the script's terminal"""
+
+    # ------------------------------------------------------------ what-ifs
+
+    def action_what_if(self) -> None:
+        """One line for the gradient at the selected row."""
+        from gradscope.tui.screens.what_if import WhatIfPrompt
+        from gradscope.tui.what_if_targets import targets
+
+        found = targets(self.view) if self.view is not None else []
+        if not found:
+            self.say(NO_NODE if self.view is not None and self.view.tape is not None else NOTHING)
+            return
+
+        def change(typed: WhatIf | None) -> None:
+            if typed is not None:
+                at = typed.target
+                self.drive(lambda session: session.change(typed.text, at.node, at.input_nr, at.edge))
+
+        self.push_screen(WhatIfPrompt(found), change)
+
+    def action_what_ifs(self) -> None:
+        from gradscope.tui.screens.what_ifs import WhatIfsScreen
+
+        if self.view is not None and self.view.tape is not None:
+            self.push_screen(WhatIfsScreen(self.view, self.view.state.value == "stopped"))
+        else:
+            self.say(NOTHING)
+
+    @on(m.ChangeUndone)
+    def _change_undone(self, event: m.ChangeUndone) -> None:
+        self.drive(lambda session: session.undo_change(event.place))
+
+    def _go_on(self, act: Callable[[Session, bool], object]) -> None:
+        """Resume; the pass shown may have what-ifs, the script's own call never has."""
+        tape = self.view.tape if self.view is not None else None
+        if tape is not None and tape.columns.changes and self.session is not None and self.session.live:
+            self.notify(NOT_IN_THE_CALL, title="Resumed", markup=False)
+        super()._go_on(act)
+
+    # ------------------------------------------------------------ check, pdb
+
+    def action_check(self) -> None:
+        self._with_node(lambda session, node: session.check(node))
+
+    def action_debug(self) -> None:
+        """Run a custom Function's backward under pdb, in the script's terminal."""
+        self._with_node(lambda session, node: session.debug(node))
+        if self.view is not None and self.view.busy is not None:
+            self._debugging = True
+            self.lend_terminal()
+
+    def keep_debugging(self, view: View) -> None:
+        """Back to where the person was, once they have left pdb."""
+        if self._debugging and view.busy is None:
+            self._debugging = False
+            self.take_terminal_back()
+
+    def lend_terminal(self) -> None:
+        """Keys go to the script."""
+
+    def take_terminal_back(self) -> None:
+        """Keys are gradscope's again."""
+
+    def _with_node(self, act: Callable[[Session, int], object]) -> None:
+        view = self.view
+        if view is None or view.rows is None or view.tape is None:
+            self.say(NOTHING)
+        elif view.rows.first(view.selection) != view.rows.last(view.selection) or (node := view.rows.node(view.selection)) < 0:
+            self.say(NO_NODE)
+        else:
+            self.drive(lambda session: act(session, node))
+
+    # ------------------------------------------------------------ what nodes keep
+
+    @on(m.SavedWanted)
+    def _saved_wanted(self) -> None:
+        self._quietly(lambda session: session.read_saved())
+
+    @on(m.InspectWanted)
+    def _inspect_wanted(self, event: m.InspectWanted) -> None:
+        self._quietly(lambda session: session.inspect(event.node))
+
+    @on(m.SavedSliceWanted)
+    def _saved_slice_wanted(self, event: m.SavedSliceWanted) -> None:
+        def answer(fetched: object) -> None:
+            part = (event.node, event.place, event.index, event.dtype)
+            if isinstance(fetched, GradscopeError):
+                event.asker.post_message(m.SavedFetched(*part, (), [], str(fetched)))
+            else:
+                shape, values = tuple(getattr(fetched, "shape", ())), list(getattr(fetched, "values", ()))
+                event.asker.post_message(m.SavedFetched(*part, shape, values))
+
+        self._quietly(lambda session: session.fetch_saved(event.node, event.place, list(event.index), answer))
+
+    def _quietly(self, act: Callable[[Session], object]) -> None:
+        """Ask for what a page lacks; later, if a thread has the session."""
+        if self._reading:
+            self.set_timer(FRAME, lambda: self._quietly(act))
+        else:
+            self.drive(act)

@@ -1,0 +1,78 @@
+"""What a what-if can change at a row: the gradient that arrives, or one contribution to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.tape import Tape
+from gradscope.session.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One gradient."""
+
+    name: str
+    """`∂b`, `∂x from Mul, step 3 (self)`"""
+    node: int
+    input_nr: int
+    edge: int = UNKNOWN
+    """UNKNOWN for all that arrives at the slot"""
+    text: str = ""
+    """the what-if that is there already"""
+
+
+def targets(view: View) -> list[Target]:
+    """All of the selected row: each gradient slot, then each contribution where a slot has several. Empty without a node."""
+    graph, tape, rows = view.graph, view.tape, view.rows
+    if graph is None or tape is None or rows is None or rows.last(view.selection) != rows.first(view.selection):
+        return []
+    node = rows.node(view.selection)
+    if node < 0 or not tape.step_of(node):
+        return []
+    slots = sorted({graph.input_nr[edge] for edge in graph.in_edges(node)} | {nr for nr, _ in tape.arrivals(node)})
+    whole = [Target(gradient(graph, node, nr, len(slots)), node, nr, UNKNOWN, _there(tape, node, nr)) for nr in slots]
+    return whole + [one for target in whole for one in _contributions(graph, tape, target)]
+
+
+def _contributions(graph: BackwardGraph, tape: Tape, whole: Target) -> list[Target]:
+    came = tape.to(whole.node, whole.input_nr)
+    if len(came) < 2:
+        return []
+    return [
+        Target(
+            f"{whole.name} {origin(graph, tape, one.edge)}",
+            whole.node,
+            whole.input_nr,
+            one.edge,
+            _there(tape, whole.node, whole.input_nr, one.edge),
+        )
+        for one in came
+        if one.edge != UNKNOWN
+    ]
+
+
+def gradient(graph: BackwardGraph, node: int, input_nr: int, slots: int) -> str:
+    """`∂b`, `x.grad`; by the node where the tensor has no name of its own."""
+    name = graph.gradient_name(node) or f"what arrives at {graph.short(node)}"
+    return name if slots < 2 else f"{name} slot {input_nr}"
+
+
+def origin(graph: BackwardGraph, tape: Tape, edge: int) -> str:
+    """`from Mul, step 3 (self)`."""
+    source, role = graph.source[edge], graph.role(edge)
+    return f"from {graph.short(source)}, step {tape.step_of(source)}" + (f" ({role})" if role else "")
+
+
+def spoken(graph: BackwardGraph, tape: Tape, change: Change) -> str:
+    """What a what-if changes."""
+    slots = len({graph.input_nr[edge] for edge in graph.in_edges(change.node)})
+    name = gradient(graph, change.node, change.input_nr, slots)
+    return name if change.edge == UNKNOWN else f"{name} {origin(graph, tape, change.edge)}"
+
+
+def _there(tape: Tape, node: int, input_nr: int, edge: int = UNKNOWN) -> str:
+    place = node, input_nr, edge
+    return next((one.text for one in tape.columns.changes if (one.node, one.input_nr, one.edge) == place), "")

@@ -1,0 +1,39 @@
+"""What a check of a node found, in its Step tab."""
+
+from __future__ import annotations
+
+from gradscope.model.checks import RIGHT, WRONG, CheckResult, CheckRow
+from gradscope.tui import numbers
+from gradscope.tui.colours import ERROR, MUTED, TEXT
+from gradscope.tui.glyphs import CHECK, CROSS
+from gradscope.tui.widgets.ledger import Ledger
+
+SIGNS = {RIGHT: CHECK, WRONG: CROSS}
+"""verdict -> its sign; `?` for one that is not known"""
+
+
+def write(ledger: Ledger, result: CheckResult) -> None:
+    """`check   linear in the incoming gradient 0 ✓`, one line each."""
+    ledger.line()
+    ledger.line(("check", f"bold {TEXT}"), (f"  {result.how}" if result.how else "", MUTED))
+    for row in result.rows:
+        _row(ledger, row)
+
+
+def said(result: CheckResult) -> str:
+    """In one line: `check: linear in the incoming gradient ✓ · ∂x against finite differences 3e-11 ✓`."""
+    return "check: " + " · ".join(_short(row) for row in result.rows)
+
+
+def _short(row: CheckRow) -> str:
+    error = "" if row.error is None else f" {numbers.norm(row.error)}"
+    return f"{row.what}{error} {SIGNS.get(row.verdict, '?')}"
+
+
+def _row(ledger: Ledger, row: CheckRow) -> None:
+    style = ERROR if row.verdict == WRONG else TEXT if row.verdict == RIGHT else MUTED
+    limit = "" if row.error is None or row.tolerance is None else f" (at most {numbers.norm(row.tolerance)})"
+    error = "" if row.error is None else f"  off by {numbers.norm(row.error)}{limit}"
+    ledger.words(f"{SIGNS.get(row.verdict, '?')} {row.what}{error}", style)
+    if row.why:
+        ledger.words(f"  {row.why}", style if row.verdict == WRONG else MUTED)
