@@ -28,6 +28,7 @@ def main(out: str, yaml: str = "") -> None:
     Raises:
         ImportError: this interpreter has no torchgen.
     """
+    os.nice(10)  # nobody waits for it
     if yaml and importlib.util.find_spec("yaml") is None:
         _lend("yaml", yaml)
     table = {"format": FORMAT, "nodes": _nodes()}

@@ -26,6 +26,7 @@ from gradscope.export.checking import check_graph, check_tape
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import GraphColumns, TapeColumns
+from gradscope.model.derivatives import Entry
 from gradscope.model.report import CallInfo, Commit, Report, StopReport
 from gradscope.model.tape import Tape
 
@@ -57,6 +58,7 @@ class _Run(msgspec.Struct):
     findings: tuple[Finding, ...]
     stops: int
     sources: dict[str, str]
+    formulas: dict[str, Entry] = {}
 
 
 class _Stop(msgspec.Struct):
@@ -111,7 +113,8 @@ def _members(report: Report[Finding]) -> Iterator[tuple[str, Iterable[bytes], in
     encode = msgspec.msgpack.encode
     stops = list(enumerate(report.stops, 1))
     sources = {file: text for stop in report.stops for file, text in stop.sources.items()}
-    run = _Run(report.script, report.arguments, report.python, report.torch, report.findings, len(stops), sources)
+    formulas = dict(report.formulas)
+    run = _Run(report.script, report.arguments, report.python, report.torch, report.findings, len(stops), sources, formulas)
     yield MANIFEST, [msgspec.json.encode(_Manifest(FORMAT, VERSION, sys.byteorder, __version__))], zipfile.ZIP_STORED
     yield REPORT, [encode(run)], zipfile.ZIP_DEFLATED
     for place, stop in stops:
@@ -236,7 +239,7 @@ def _report(archive: zipfile.ZipFile) -> Report[Finding]:
                 tensors=of_stop,
             )
         )
-    return Report(run.script, run.arguments, run.python, run.torch, tuple(stops), run.findings)
+    return Report(run.script, run.arguments, run.python, run.torch, tuple(stops), run.findings, run.formulas)
 
 
 def _recorded(stop: _Stop) -> tuple[BackwardGraph | None, tuple[Tape, ...]]:

@@ -9,7 +9,7 @@ WORDS: dict[str, str] = {
     "rows": "rows(x): x with all dims but the last made into one",
     "sum_to": "sum_to(g, shape): g summed over the dims that were expanded",
     "per_channel": "per_channel(x): the sum over all dims but dim 1, the channels",
-    "conv_input": "conv_input: the convolution transposed: each number of grad goes back, times the weights, to where it was read",
+    "conv_input": "conv_input: the convolution transposed: each number of grad goes back, times the weights, where it was read",
     "conv_weight": "conv_weight: for each weight the sum over batch and places of grad times the input that the weight met there",
     "at_places": "at_places(shape, indices, grad): zeros, and each number of grad added where its maximum was found",
     "at_targets": "at_targets(target, g): zeros, and for each sample g in the column of its target",

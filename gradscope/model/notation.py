@@ -75,12 +75,11 @@ def _write(cpp: str, result: int, of: int, is_complex: bool, known: tuple[tuple[
     refused = re.match(r'not_implemented(?:_list)?\("([^"]*)', cpp)
     if refused:
         return Written("", refused=f"torch has no derivative here: it would raise ({refused[1]})")
-    try:
-        tree = ast.parse(to_python(cpp), mode="eval").body
-    except (ValueError, SyntaxError):
-        return Written(cpp)  # better torch's own words than none
     cleaner = _Cleaner(result, of, is_complex, dict(known))
-    return _finish(cleaner, cleaner.visit(tree))
+    try:
+        return _finish(cleaner, cleaner.visit(ast.parse(to_python(cpp), mode="eval").body))
+    except (ValueError, SyntaxError, RecursionError, KeyError):  # a newer torch, or a file that somebody made
+        return Written(cpp)  # better torch's own words than none
 
 
 def rewritten(python: str, *, is_complex: bool = False, known: Mapping[str, str] | None = None) -> Written:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.derivatives import Entry
 from gradscope.model.tape import Tape
 
 Finding = TypeVar("Finding")
@@ -103,3 +104,5 @@ class Report(Generic[Finding]):
     """In the order of the calls."""
     findings: tuple[Finding, ...] = ()
     """Those from outside any pass: an error in the forward, a step that found no gradient."""
+    formulas: Mapping[str, Entry] = field(default_factory=dict, repr=False)
+    """op -> its entry in torch's derivative table, for the nodes of all graphs; empty where it was not read"""

@@ -13,6 +13,7 @@ from gradscope.findings.finding import Finding
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Resume
+from gradscope.session.formulas import Library
 from gradscope.session.launcher import Launched, launch
 from gradscope.session.session import Session
 from gradscope.session.starting import command, configure, connect
@@ -24,6 +25,9 @@ Export = Callable[[Report[Finding], str], None]
 
 SHOWN = 5
 """of alike findings"""
+
+FORMULAS_WAIT = 20.0
+"""seconds that a snapshot's formulas may take beyond the run, the first time that a torch is met"""
 
 _GLANCE = 0.2
 """seconds between looks at whether the process still lives: a grandchild may hold its sockets open"""
@@ -41,6 +45,7 @@ def run(options: Options, export: Export) -> int:
     """
     session = Session(options.title, options.arguments, configure(options))
     session.browsed, session.stops_kept = False, sys.maxsize
+    session.library = Library(options.python) if any(path.endswith(".gscope") for path in options.exports) else None
     launched = launch(
         command(options),
         python=options.python,
@@ -54,6 +59,8 @@ def run(options: Options, export: Export) -> int:
         launched.wait()
     launched.close()
     session.exited(launched.process.returncode)
+    if session.library is not None:
+        session.library.wait(FORMULAS_WAIT)
     report, end = session.report(), session.view().exit or Exit(0)
     _say(summary(report, end), sys.stderr)
     failed = _write(report, options.exports, export, sys.stderr)

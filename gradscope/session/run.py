@@ -14,6 +14,7 @@ from gradscope.findings.diagnosis import worst_first
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.checks import CheckResult
+from gradscope.model.derivatives import Entry
 from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
 from gradscope.model.tape import Tape
@@ -21,8 +22,10 @@ from gradscope.protocol import messages as m
 from gradscope.session import passes, reporting, seeding
 from gradscope.session.asking import Asking
 from gradscope.session.breaks import Breaks, Met
+from gradscope.session.formulas import Library
+from gradscope.session.landmark import Landmark
 from gradscope.session.sources import Sources
-from gradscope.session.stepping import Landmark, Walk
+from gradscope.session.stepping import Walk
 from gradscope.session.tour import Tour
 from gradscope.session.view import Busy, Exit, RefusedSeed, State, Stop, View
 
@@ -85,6 +88,8 @@ class Run:
         """beyond this many the oldest stop is let go"""
         self.browsed = True
         """False where nobody looks: no rows are made"""
+        self.library: Library | None = None
+        """where formulas come from; None where nobody asks for them"""
         self.state = State.STARTING
         self.notice = ""
         self.playing = False
@@ -120,6 +125,8 @@ class Run:
                 self.send(msgspec.structs.replace(self.configure, breaks=list(self._breaks)))
             case m.TorchImported():
                 self._torch = report.version
+                if self.library is not None:
+                    self.library.want(report.version)
             case m.CallPassed():
                 self._begins(report.calls, report.file, report.line)
             case m.Progress():
@@ -350,6 +357,7 @@ class Run:
             findings=self.findings,
             finding=self.findings.index(self._tour.at) if self._tour.at in self.findings else -1,
             sources=self._sources.lines,
+            formulas=self.library.formulas if self.library is not None else None,
             breaks=tuple(self._breaks),
             playing=self.playing,
             busy=self._busy,
@@ -378,9 +386,17 @@ class Run:
     def report(self) -> RunReport[Finding]:
         """All that is recorded, as exports want it."""
         stops = (reporting.report_of(visit.stop, visit.tensors, self._sources.lines) for visit in self._visits)
-        return RunReport(self.script, self.arguments, self._python, self._torch, tuple(stops), tuple(self._outside))
+        return RunReport(
+            self.script, self.arguments, self._python, self._torch, tuple(stops), tuple(self._outside), self._entries()
+        )
 
     # ------------------------------------------------------------ inside
+
+    def _entries(self) -> dict[str, Entry]:
+        """The entries of torch's derivative table for the nodes of all stops, as far as it was read."""
+        formulas = self.library.formulas if self.library is not None else None
+        graphs = [visit.stop.graph for visit in self._visits if visit.stop.graph is not None]
+        return {} if formulas is None else {op: entry for graph in graphs for op, entry in formulas.entries(graph).items()}
 
     def _met(self, walk: Walk) -> Met:
         """Where breakpoints are met in the pass shown."""

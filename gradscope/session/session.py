@@ -8,6 +8,7 @@ from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.formulas import Formulas
 from gradscope.model.report import Report
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
@@ -15,6 +16,7 @@ from gradscope.session import passes, reporting, seeding, slices
 from gradscope.session.asking import Collected, Fetched
 from gradscope.session.breaks import condition
 from gradscope.session.browsing import NOTHING
+from gradscope.session.formulas import Library
 from gradscope.session.passes import with_seeds
 from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
@@ -31,6 +33,8 @@ class Session(Trying):
         session.state = State.SNAPSHOT
         session._python, session._torch = report.python, report.torch
         session._outside = list(report.findings)
+        session.library = Library.of(Formulas(report.formulas, report.torch)) if report.formulas else Library()
+        session.library.want(report.torch)
         for stopped in report.stops:
             visit = Visit(reporting.stop_of(stopped), tensors=dict(stopped.tensors))
             session._visits.append(visit)

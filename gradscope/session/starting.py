@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Configure, Request
+from gradscope.session.formulas import Library
 from gradscope.session.launcher import Launched, launch
 from gradscope.session.session import Session
 from gradscope.settings import Options
@@ -21,6 +22,7 @@ def start(options: Options, size: tuple[int, int], again: Session | None = None)
         UsageError: the interpreter cannot be started.
     """
     session = again.again() if again is not None else Session(options.title, options.arguments, configure(options))
+    session.library = Library(options.python)
     launched = launch(command(options), python=options.python, size=size, stdin=options.script_stdin)
     connect(session, launched)
     return session, launched

@@ -11,6 +11,7 @@ from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.checks import CheckResult
 from gradscope.model.columns import Leaf
+from gradscope.model.formulas import Formulas
 from gradscope.model.rows import Rows
 from gradscope.model.saved import SavedTable
 from gradscope.model.search import Matches
@@ -119,6 +120,8 @@ class View:
     """node -> what it keeps, looked into, as far as it was asked for"""
     checks: Mapping[int, CheckResult] = field(default_factory=dict)
     """node -> what a check of it found"""
+    formulas: Formulas | None = None
+    """what nodes compute; None until torch's derivative table was read"""
     breaks: tuple[str, ...] = ()
     """conditions, in the order they were set"""
     met: Sequence[int] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
@@ -45,6 +46,10 @@ class Failed(Message):
 
 class ReportRead(Message):
     """A big report has been taken in."""
+
+
+class FormulasRead(Message):
+    """Torch's derivative table is here."""
 
 
 class Hosting(KeysInOrder):
@@ -108,11 +113,23 @@ class Hosting(KeysInOrder):
     @on(Started)
     async def _run_begins(self, event: Started) -> None:
         self.session, self.terminal = event.session, event.terminal
+        if event.session.library is not None:
+            event.session.library.on_ready = self._tell_formulas
         self.bridge = bridge = Bridge(event.launched, self.post_message)
         self.terminal.reply = bridge.write
         await self.started()
         bridge.begin()
         self.refresh_view()
+
+    def _tell_formulas(self) -> None:
+        """In the thread that read them."""
+        with suppress(RuntimeError):  # the screen has closed this very moment
+            self.post_message(FormulasRead())
+
+    @on(FormulasRead)
+    def _formulas_read(self) -> None:
+        if not self._reading:
+            self.refresh_view()
 
     # ------------------------------------------------------------ reports
 
