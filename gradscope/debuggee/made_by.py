@@ -56,6 +56,22 @@ _SYMBOLS: dict[type[ast.operator], str] = {
     ast.MatMult: "@",
 }
 _COMPOSITE = set().union(*_ALSO.values())
+_NO_NODES = {
+    "bool",
+    "enumerate",
+    "float",
+    "getattr",
+    "hasattr",
+    "id",
+    "int",
+    "isinstance",
+    "len",
+    "print",
+    "range",
+    "str",
+    "type",
+    "zip",
+}
 _UNKNOWN = "?"
 """a call that may make any node"""
 

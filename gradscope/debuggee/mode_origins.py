@@ -8,14 +8,12 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
 
-from gradscope.debuggee import library_frames, person_code
+from gradscope.debuggee import library_frames
 from gradscope.debuggee.boundaries import Boundaries, boundary_functions
 from gradscope.debuggee.fast_path import FastPath
 from gradscope.debuggee.origin_table import Origins
 from gradscope.debuggee.places import Key
-
-SEARCHED = 100
-"""How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
+from gradscope.debuggee.whereabouts import finder
 
 
 class ModeOrigins(Origins):
@@ -24,7 +22,7 @@ class ModeOrigins(Origins):
     def __init__(self, torch: Any) -> None:
         super().__init__(torch)
         self._depth = 0
-        self._where = self._make_where()
+        self._where = finder(torch.nn.Module)
         self.note = self._make_note()
         self.boundaries = Boundaries(torch, self.place_of)
         self.mode = _make_mode(torch, self.note, self.boundaries.look)
@@ -90,48 +88,6 @@ class ModeOrigins(Origins):
                 check_at = end + spans.most // 2
 
         return note
-
-    def _make_where(self) -> Callable[[FrameType], tuple[FrameType, Any, Any]]:
-        """Finds the person's frame, the innermost module at work, and what tells the way between them and torch from others."""
-        call_impl = self.places.call_impl
-        passed = self._torch.nn.Module._wrapped_call_impl.__code__
-        kinds, kind = person_code.kinds(), person_code.kind
-        person, library = person_code.PERSON, person_code.LIBRARY
-        searched = range(SEARCHED)
-
-        def where(frame: FrameType) -> tuple[FrameType, Any, Any]:
-            at: FrameType | None = frame
-            chosen = module = None
-            below: Any = None
-            chosen_below: Any = None
-            while at is not None:
-                code = at.f_code
-                whose = kinds.get(code.co_filename) or kind(code.co_filename)
-                if whose == person:
-                    chosen, chosen_below = at, below
-                    break
-                if code is call_impl:
-                    if module is None:
-                        module = at.f_locals["self"]
-                elif code is not passed:
-                    if whose == library and chosen is None:
-                        chosen, chosen_below = at, below
-                    below = (below, id(code), at.f_lasti)
-                at = at.f_back
-            if chosen is None:
-                chosen = frame
-            if module is None:
-                at = chosen.f_back
-                for _ in searched:
-                    if at is None:
-                        break
-                    if at.f_code is call_impl:
-                        module = at.f_locals["self"]
-                        break
-                    at = at.f_back
-            return chosen, module, chosen_below
-
-        return where
 
 
 def _make_mode(

@@ -7,8 +7,9 @@ from typing import Any
 from gradscope.debuggee import optimizers
 from gradscope.debuggee.compiled_code import see_compiled
 from gradscope.debuggee.hidden_frames import hide, hide_from_tracebacks
-from gradscope.debuggee.line_origins import LineOrigins, free_tool
+from gradscope.debuggee.line_origins import LineOrigins
 from gradscope.debuggee.mode_origins import ModeOrigins
+from gradscope.debuggee.monitoring import free_tool
 from gradscope.debuggee.origin_table import Origins
 
 __all__ = ["Origins", "install", "install_lines", "install_mode"]

@@ -1,0 +1,39 @@
+"""Which code is watched line by line: the person's, and the library code in which nodes are made."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from types import CodeType
+
+from gradscope.debuggee import person_code
+
+_IN_TORCH = ("nn/", "functional.py", "_tensor.py", "utils/checkpoint.py", "distributions/")
+_EVERY_CALL = "nn/modules/module.py"
+
+_files: dict[str, bool] = {}
+
+
+def is_traced(code: CodeType) -> bool:
+    """Whether its lines are watched. Of libraries only functions are, not what runs when they are imported."""
+    file = code.co_filename
+    whose = person_code.kinds().get(file) or person_code.kind(file)
+    if whose == person_code.PERSON:
+        return True
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    known = _files.get(file)
+    if known is None:
+        known = _files[file] = _judge(file, whose)
+    return known
+
+
+def _judge(file: str, whose: int) -> bool:
+    if whose == person_code.LIBRARY:
+        return not person_code.is_pythons_own(file)
+    if whose != person_code.TORCH:
+        return False
+    torch_file = getattr(sys.modules.get("torch"), "__file__", None) or ""
+    inside = os.path.relpath(file, os.path.dirname(torch_file)).replace(os.sep, "/")
+    return inside.startswith(_IN_TORCH) and inside != _EVERY_CALL

@@ -1,0 +1,63 @@
+"""Where a call of torch's stands: the person's frame above it, the module at work, and which way leads from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from gradscope.debuggee import person_code
+
+_SEARCHED = 100
+"""How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
+
+Whereabouts = tuple[FrameType, Any, Any]
+"""the person's frame (else a library's, else the very frame); the innermost nn.Module called there, or None; what tells the frames
+between, or None where there are none: nested tuples of numbers, for a key"""
+
+
+def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
+    """A function that tells the whereabouts of a frame. It is called for each call of torch: no more than one walk upward.
+
+    Args:
+        module_type: torch.nn.Module.
+    """
+    call_impl = module_type._call_impl.__code__
+    passed = module_type._wrapped_call_impl.__code__
+    kinds, kind = person_code.kinds(), person_code.kind
+    person, library = person_code.PERSON, person_code.LIBRARY
+    searched = range(_SEARCHED)
+
+    def where(frame: FrameType) -> Whereabouts:
+        at: FrameType | None = frame
+        chosen = module = None
+        below: Any = None
+        chosen_below: Any = None
+        while at is not None:
+            code = at.f_code
+            whose = kinds.get(code.co_filename) or kind(code.co_filename)
+            if whose == person:
+                chosen, chosen_below = at, below
+                break
+            if code is call_impl:
+                if module is None:
+                    module = at.f_locals["self"]
+            elif code is not passed:
+                if whose == library and chosen is None:
+                    chosen, chosen_below = at, below
+                below = (below, id(code), at.f_lasti)
+            at = at.f_back
+        if chosen is None:
+            chosen = frame
+        if module is None:
+            at = chosen.f_back
+            for _ in searched:
+                if at is None:
+                    break
+                if at.f_code is call_impl:
+                    module = at.f_locals["self"]
+                    break
+                at = at.f_back
+        return chosen, module, chosen_below
+
+    return where
