@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.modules import CALL, REPEATED, ROUND, Group, Item, Outline
 from gradscope.model.tape import Tape
+
+UNFOLDED = -1
 
 UNFOLDED_NODES = 200
 """Up to so many nodes a graph opens unfolded."""
@@ -25,6 +28,10 @@ class Folds:
     """leaves are shown with the step that contributes to them last, not as rows of their own"""
     changed: frozenset[str] = field(default_factory=frozenset)
     """keys of the groups that were closed, in an outline of those that were opened"""
+    plumbing: bool = False
+    """view-like nodes are hidden: their steps belong to rows beside them"""
+    depth: int = UNFOLDED
+    """to how many levels all was last opened; UNFOLDED for all of them, without an outline"""
 
     @classmethod
     def default(cls, graph: BackwardGraph, tape: Tape, screen_rows: int = 40) -> Folds:
@@ -34,15 +41,21 @@ class Folds:
         """
         if len(graph) <= UNFOLDED_NODES:
             return cls()
-        outline, folds = Outline.of(graph, tape), cls(outline=True, leaves=True)
-        while True:
-            keys = frozenset(_openable(outline, outline.top, folds))
-            if not keys:
-                return folds
-            opened = replace(folds, changed=folds.changed | keys)
+        outline, folds = Outline.of(graph, tape), cls(outline=True, leaves=True, depth=0)
+        for opened in _levels(outline):
             if _count(outline, outline.top, opened) > 2 * screen_rows:
                 return folds
             folds = opened
+        return folds
+
+    def by_depth(self, graph: BackwardGraph, tape: Tape, change: int) -> Folds | None:
+        """All opened to one level more or less, series of alike blocks still rolled but for their first; None at the ends.
+
+        Beyond the deepest level all is unfolded, without an outline.
+        """
+        levels = [Folds(outline=True, leaves=True, depth=0), *_levels(Outline.of(graph, tape)), Folds()]
+        depth = (len(levels) - 1 if self.depth == UNFOLDED else self.depth) + change
+        return replace(levels[depth], plumbing=self.plumbing) if 0 <= depth < len(levels) else None
 
     def closed(self, key: str) -> bool:
         return (key in self.changed) != self.outline
@@ -60,9 +73,21 @@ class Folds:
         """Leaves folded into their consumers, or each a row of its own."""
         return replace(self, leaves=folded)
 
+    def with_plumbing(self, hidden: bool) -> Folds:
+        """View-like nodes hidden, or shown."""
+        return replace(self, plumbing=hidden)
+
     def like(self, other: Folds) -> Folds:
         """What the person made of the folds in another call's graph, where this one is shown in the same manner."""
-        return other if other.outline == self.outline else self
+        return other if other.outline == self.outline else self.with_plumbing(other.plumbing)
+
+
+def _levels(outline: Outline) -> Iterator[Folds]:
+    """Everything opened one level deep, then two, … as long as there is anything to open."""
+    folds = Folds(outline=True, leaves=True, depth=0)
+    while keys := frozenset(_openable(outline, outline.top, folds)):
+        folds = replace(folds, changed=folds.changed | keys, depth=folds.depth + 1)
+        yield folds
 
 
 def _openable(outline: Outline, items: list[Item], folds: Folds) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 
@@ -51,10 +51,12 @@ class Group:
     """of a series or a round: heads (places in the outline's `heads`) and groups"""
     period: int = 1
     """of a series: how many parts a member has"""
+    stretch: str = ""
+    """`2 of 3` where the module runs in several stretches of steps around here, this being one of them"""
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.type}".rstrip()
+        return " ".join(filter(None, (self.name, self.type, self.stretch and f"({self.stretch})")))
 
     @property
     def rounds(self) -> int:
@@ -213,11 +215,13 @@ class Outline:
                 unique = name if count == 1 else f"{name}#{count}"
                 own = f"{key}>{unique}" if key else unique
                 bounds = self.heads[place], self._end(end - 1)
-                parts.append(Group(MODULE, own, relative, self._types.get(name, ""), *bounds, name, level + 1))
+                parts.append(
+                    Group(MODULE, own, relative, self._types.get(name, ""), *bounds, name, level + 1, stretch=str(count))
+                )
             else:
                 parts.extend(range(place, end))
             place = end
-        return self._finish(key, self._series(key, parts))
+        return self._finish(key, self._series(key, [_counted(part, counts) for part in parts]))
 
     def _series(self, key: str, parts: Sequence[int | Group]) -> list[int | Group]:
         result: list[int | Group] = []
@@ -314,8 +318,18 @@ class Outline:
         first, last = self.member(series, start), self.member(series, end - 1)
         if not (isinstance(first, Group) and isinstance(last, Group) and first.kind == MODULE):
             return f"{series.name} ×{end - start}"
+        if first.name == last.name:
+            return f"{first.name} {first.type}".rstrip() + f" ×{end - start}"
         between = " " if end - start == 2 and not last.name.rpartition(".")[2].isdigit() else "…"
         return f"{first.name}{between}{last.name} {first.type}".rstrip() + f" ×{end - start}"
+
+
+def _counted(part: int | Group, counts: dict[str, int]) -> int | Group:
+    """A module's stretch of steps, with how many it has; one that has a single one says nothing of it."""
+    if isinstance(part, int):
+        return part
+    count = counts[part.path]
+    return replace(part, stretch=f"{part.stretch} of {count}" if count > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)

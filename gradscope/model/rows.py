@@ -11,6 +11,7 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.folds import Folds
 from gradscope.model.modules import CALL, MODULE, REPEATED, ROUND, Group, Item, Outline, Span
+from gradscope.model.plumbing import hidden_steps
 from gradscope.model.rails import Rail, Rails
 from gradscope.model.tape import Tape
 
@@ -23,13 +24,16 @@ class Rows:
     """Row 0 is the seed (step 0). The rows that are no headings cover the steps 1 … n without gap or overlap.
 
     A heading stands above the rows of an open group. It covers the same steps as they, and no step key leads to it.
+
+    Where view-like nodes are hidden, their steps belong to the row above them, or to the one below where above is none to join.
     """
 
     def __init__(self, graph: BackwardGraph, tape: Tape, folds: Folds) -> None:
         self.graph = graph
         self.folds = folds
         self._tape = tape
-        self._outline = Outline.of(graph, tape) if folds.outline or folds.changed or folds.leaves else None
+        self._outline = Outline.of(graph, tape) if folds != Folds() else None
+        self._plumbing = hidden_steps(graph, tape) if folds.plumbing else None
         self._first = array("i", [0])
         self._last = array("i", [0])
         self._depth = bytearray(1)
@@ -38,6 +42,12 @@ class Rows:
         self._labels: dict[int, str] = {}
         """by row, of series of which only some members are shown together"""
         self._headings: set[int] = set()
+        self._heads: dict[int, int] = {}
+        """by row: the step of the node that it speaks of, where that is not its first"""
+        self._joined: dict[int, int] = {}
+        """by row: how many hidden steps it has taken in"""
+        self._floor = 1
+        """rows above this one belong to a group that ends before it: nothing may join them"""
         if self._outline is None:
             self._steps(range(1, tape.steps + 1), 0)
         else:
@@ -62,7 +72,7 @@ class Rows:
         group = self._groups.get(row)
         if group is not None:
             return group.kind
-        return LEAVES if self._last[row] > self._first[row] and self.graph.is_accumulate(self.node(row)) else STEP
+        return LEAVES if self._last[row] > self.head(row) and self.graph.is_accumulate(self.node(row)) else STEP
 
     def first(self, row: int) -> int:
         return self._first[row]
@@ -73,7 +83,20 @@ class Rows:
 
     def node(self, row: int) -> int:
         """The node that a row speaks of; UNKNOWN (-1) for the seed and for groups."""
-        return self._tape.node_at(self._first[row]) if row and row not in self._groups else UNKNOWN
+        return self._tape.node_at(self.head(row)) if row and row not in self._groups else UNKNOWN
+
+    def head(self, row: int) -> int:
+        """The step of that node: a row's first, unless hidden ones stand before it."""
+        return self._heads.get(row, self._first[row])
+
+    def joined(self, row: int) -> int:
+        """How many hidden view-like nodes a row has taken in."""
+        return self._joined.get(row, 0)
+
+    @property
+    def hidden(self) -> int:
+        """How many view-like nodes are hidden in rows that stand for other nodes or groups."""
+        return sum(self._joined.values())
 
     def depth(self, row: int) -> int:
         return self._depth[row]
@@ -114,8 +137,9 @@ class Rows:
             text = self._labels[row]
         else:
             text = group.label
-        leaves = self.leaf_count(row)
-        return f"{text} +{leaves}" if leaves and row not in self._headings else text
+        leaves, joined = self.leaf_count(row), self.joined(row)
+        text = f"{text} +{leaves}" if leaves and row not in self._headings else text
+        return f"{text} +{joined} view{'s' * (joined > 1)}" if joined else text
 
     def leaf_count(self, row: int) -> int:
         """How many leaves a row stands for, beside what its label names."""
@@ -124,7 +148,8 @@ class Rows:
             return 0
         assert self._outline is not None
         heads = self._outline.heads
-        return last - first + 1 - (bisect_right(heads, last) - bisect_left(heads, first))
+        itself = row in self._heads and self.graph.is_accumulate(self.node(row))
+        return last - first + 1 - (bisect_right(heads, last) - bisect_left(heads, first)) - itself
 
     def row_of_step(self, step: int) -> int:
         """The row (no heading) that covers a step."""
@@ -140,7 +165,7 @@ class Rows:
         node = self.node(row)
         if node >= 0 and self.graph.leaf_at(node) is not None:
             return "◇"
-        return "●" if self._first[row] <= playhead else "○"
+        return "●" if self.head(row) <= playhead else "○"
 
     def rail(self, row: int) -> Rail:
         """The row's lines toward later rows. A heading stands in the lane of the first row below it."""
@@ -174,11 +199,16 @@ class Rows:
             elif not self.folds.outline and item.kind != MODULE:
                 self._emit(self._outline.inside(item), depth)
             elif self.folds.closed(item.key):
-                self._row(item.first, item.last, depth, item)
+                if item.kind == CALL and self._all_hidden(item):
+                    self._span(Span(item.first, item.last), depth)
+                else:
+                    self._row(item.first, item.last, depth, item)
             else:
                 if self.folds.outline:
                     self._headings.add(self._row(item.first, item.last, depth, item))
+                self._floor = len(self._last)
                 self._emit(self._outline.inside(item), depth + self.folds.outline)
+                self._floor = len(self._last)
 
     def _series(self, series: Group, depth: int) -> None:
         """Neighbouring closed members are one row."""
@@ -198,17 +228,55 @@ class Rows:
                 self._emit([outline.member(series, place)], depth)
             start = place + 1
 
+    def _all_hidden(self, group: Group) -> bool:
+        assert self._outline is not None
+        marks, heads = self._plumbing, self._outline.heads
+        low, high = bisect_left(heads, group.first), bisect_right(heads, group.last)
+        return marks is not None and all(marks[head] for head in heads[low:high])
+
     def _span(self, span: Span, depth: int) -> None:
         assert self._outline is not None
-        if not self.folds.leaves:
+        if self._plumbing is not None:
+            self._without_plumbing(span, self._plumbing, depth)
+        elif not self.folds.leaves:
             self._steps(range(span.first, span.last + 1), depth)
-            return
+        else:
+            firsts = self._heads_in(span)
+            self._first.extend(firsts)
+            self._last.extend(head - 1 for head in firsts[1:])
+            self._last.append(span.last)
+            self._depth.extend(bytes([min(depth, 255)]) * len(firsts))
+
+    def _heads_in(self, span: Span) -> array[int]:
+        assert self._outline is not None
         heads = self._outline.heads
-        low, high = bisect_left(heads, span.first), bisect_right(heads, span.last)
-        self._first.extend(heads[low:high])
-        self._last.extend(head - 1 for head in heads[low + 1 : high])
-        self._last.append(span.last)
-        self._depth.extend(bytes([min(depth, 255)]) * (high - low))
+        return heads[bisect_left(heads, span.first) : bisect_right(heads, span.last)]
+
+    def _without_plumbing(self, span: Span, marks: bytearray, depth: int) -> None:
+        """The rows of a span; hidden steps join the row before them, else the one after, else are a row of their own."""
+        firsts: Sequence[int] = self._heads_in(span) if self.folds.leaves else range(span.first, span.last + 1)
+        waiting: list[int] = []
+        for place, first in enumerate(firsts):
+            last = firsts[place + 1] - 1 if place + 1 < len(firsts) else span.last
+            if marks[first] and not waiting and self._may_join(depth):
+                self._last[-1] = last
+                self._joined[len(self) - 1] = self.joined(len(self) - 1) + 1
+            elif marks[first] and place + 1 < len(firsts):
+                waiting.append(first)
+            else:
+                self._steps(range(last, last + 1), depth)
+                row = len(self) - 1
+                self._first[row] = waiting[0] if waiting else first
+                if waiting:
+                    self._heads[row], self._joined[row] = first, len(waiting)
+                    waiting = []
+
+    def _may_join(self, depth: int) -> bool:
+        """Whether the row made last can take in a hidden step: one of the same level that is no heading and no leaf."""
+        row = len(self) - 1
+        if row < self._floor or row in self._headings or self._depth[row] != min(depth, 255):
+            return False
+        return row in self._groups or not self.graph.is_accumulate(self.node(row))
 
     def _steps(self, steps: range, depth: int) -> None:
         self._first.extend(steps)

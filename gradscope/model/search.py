@@ -38,8 +38,8 @@ class Matches:
             return False
         if row in self._rows.groups:
             return row in self._named
-        place = bisect_left(self._steps, self._rows.first(row))
-        return place < len(self._steps) and self._steps[place] == self._rows.first(row)
+        place = bisect_left(self._steps, self._rows.head(row))
+        return place < len(self._steps) and self._steps[place] == self._rows.head(row)
 
     def at_or_after(self, row: int) -> Place | None:
         """The first match that is not above a row."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradscope.session.breaks import holds
+from gradscope.session.edges import Choice, Factor
+from gradscope.session.landmark import Landmark
 from gradscope.session.run import Run
-from gradscope.session.stepping import Choice, Factor, Landmark, Walk
+from gradscope.session.stepping import Walk
 
 NOTHING = "nothing is recorded yet"
 NO_ROW = "select a node's row first"
@@ -129,6 +131,14 @@ class Browsing(Run):
     def toggle(self, row: int | None = None) -> None:
         """Enter on a fold: open or close it."""
         self._go(lambda walk: walk.toggle(walk.selection if row is None else row), pause=False)
+
+    def fold_depth(self, change: int) -> None:
+        """`-` `+`: fold or unfold everything by one level."""
+        self._go(lambda walk: walk.fold_depth(change), pause=False)
+
+    def toggle_plumbing(self) -> None:
+        """`P`: hide the view-like nodes, or show them."""
+        self._go(lambda walk: walk.toggle_plumbing(), pause=False)
 
     def set_search(self, text: str, typing: bool = False) -> None:
         """`/`: find nodes and groups; empty ends the search. While it is typed no fold is opened."""

@@ -2,87 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gradscope.model import moves
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.modules import REPEATED, Outline
+from gradscope.model.plumbing import hidden_steps
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.search import Matches, Place
 from gradscope.model.tape import Tape
-from gradscope.model.tensors import NO_TENSOR
-
-UNUSED = -1.0
-"""in place of a norm: nothing went over the edge"""
+from gradscope.session import edges
+from gradscope.session.edges import Choice, Factor
+from gradscope.session.landmark import Landmark
 
 WARMED = 40
 """nodes that are asked for once, so that what all nodes need is there"""
 
 AT_END = "at the end: r resumes your script"
 AT_START = "at the start: n runs the first node"
-
-
-@dataclass(frozen=True, slots=True)
-class Landmark:
-    """What makes a node the same node in the graph of another call."""
-
-    node: int
-    """its number: calls that build the same graph number it alike"""
-    label: str
-    file: str
-    line: int
-    occurrence: int
-
-    @classmethod
-    def of(cls, graph: BackwardGraph, node: int) -> Landmark:
-        origin = graph.origin(node)
-        file, line = (origin.file, origin.line) if origin else ("", 0)
-        return cls(node, graph.label(node), file, line, graph.occurrence(node))
-
-    def find(self, graph: BackwardGraph) -> int | None:
-        """The node that is this one in `graph`; where its line made fewer, the first of them."""
-        if self.node < len(graph) and Landmark.of(graph, self.node) == self:
-            return self.node
-        for leaf in graph.reached:
-            if graph.label(leaf.node) == self.label:
-                return leaf.node
-        origins = {i for i, o in enumerate(graph.columns.origins) if (o.file, o.line) == (self.file, self.line)}
-        first = None
-        for node in range(len(graph)) if origins else ():
-            if graph.origin_index(node) in origins and graph.label(node) == self.label:
-                if graph.occurrence(node) == self.occurrence:
-                    return node
-                first = node if first is None else first
-        return first
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A node one edge away."""
-
-    node: int
-    label: str
-    norm: float
-    """of the contribution over that edge; nan if nothing went over it"""
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """One step of the chain rule along a path."""
-
-    node: int
-    label: str
-    arrived: float
-    """norm of what arrives at the node"""
-    gain: float
-    """norm of what it sends along the path, over `arrived`; nan at the end of the path"""
-    product: float
-    """of the gains so far"""
-    factor: float | None = None
-    """what a single element is multiplied by, sign and all; None where there are more, and at the end of the path"""
 
 
 class Walk:
@@ -212,6 +150,26 @@ class Walk:
         """Open what is closed, close what is open."""
         return self.unfold(row) if self.rows.folded(self._row(row)) else self.fold(row)
 
+    def fold_depth(self, change: int) -> str:
+        """Open everything one level more, or close it one level."""
+        folds = self.folds.by_depth(self.graph, self.tape, change)
+        if folds is None:
+            return "all is unfolded" if change > 0 else "all is folded"
+        here = self.rows.row_of_step(self.playhead) == self.selection
+        self._refold(folds)
+        if here:
+            self.select_playhead()
+        return f"open to depth {folds.depth}" if folds.outline else "all unfolded"
+
+    def toggle_plumbing(self) -> str:
+        """Hide the view-like nodes, or show them again."""
+        self._refold(self.folds.with_plumbing(not self.folds.plumbing))
+        if not self.folds.plumbing:
+            return "view-like nodes are shown"
+        return (
+            f"{self.rows.hidden} view-like nodes hidden: P shows them" if self.rows.hidden else "no view-like node to hide here"
+        )
+
     # ------------------------------------------------------------ search
 
     def set_search(self, text: str, typing: bool = False) -> str:
@@ -262,51 +220,13 @@ class Walk:
     # ------------------------------------------------------------ edges
 
     def neighbours(self, toward_loss: bool) -> list[Choice]:
-        """The nodes one edge away from the selected one, largest contribution first."""
-        if self.node is None:
-            return []
-        graph = self.graph
-        edges = graph.in_edges(self.node) if toward_loss else graph.out_edges(self.node)
-        ends = graph.source if toward_loss else graph.target
-        largest: dict[int, float] = {}
-        for edge in edges:
-            largest[ends[edge]] = max(largest.get(ends[edge], UNUSED), self._over(edge))
-        order = sorted(largest, key=lambda node: (-largest[node], node))
-        return [Choice(n, graph.label(n), largest[n] if largest[n] >= 0 else math.nan) for n in order]
+        """The nodes one edge away from the selected one, largest contribution first; hidden ones are passed through."""
+        hidden = hidden_steps(self.graph, self.tape) if self.folds.plumbing else None
+        return [] if self.node is None else edges.neighbours(self.graph, self.tape, self.node, toward_loss, hidden)
 
     def factors(self) -> list[Factor]:
         """Gains along the heaviest path from the root to the selected node, root first."""
-        if self.node is None:
-            return []
-        path, sent = [self.node], {}
-        while edges := self.graph.in_edges(path[-1]):
-            edge = max(edges, key=self._over)
-            if self._over(edge) == UNUSED:
-                break  # a root from here on: nothing else brought a gradient
-            path.append(self.graph.source[edge])
-            sent[path[-1]] = edge
-        product, rows = 1.0, []
-        for node in reversed(path):
-            arrived = self._arrived(node)
-            gain = self._over(sent[node]) / arrived if node in sent and arrived else math.nan
-            product *= gain if node in sent else 1.0
-            factor = self._factor(node, sent[node]) if node in sent else None
-            rows.append(Factor(node, self.graph.label(node), arrived, gain, product, factor))
-        return rows
-
-    def _factor(self, node: int, edge: int) -> float | None:
-        """What one element is multiplied by on its way over an edge; None where more than one arrives or goes."""
-        sent, arrivals = self.tape.contribution_of_edge(edge), self.tape.arrivals(node)
-        tensors = [tensor for _, tensor in arrivals] + [sent.tensor if sent is not None else NO_TENSOR]
-        if len(tensors) != 2 or any(tensor == NO_TENSOR or self.tape.tensors.numel(tensor) != 1 for tensor in tensors):
-            return None
-        local = self.graph.local(edge)
-        if local is not None:
-            return local.values[0]
-        (came,), (gone,) = (self.tape.tensors.values(tensor) or (None,) for tensor in tensors)
-        if not isinstance(came, int | float) or not isinstance(gone, int | float) or not came:
-            return None
-        return gone / came
+        return [] if self.node is None else edges.factors(self.graph, self.tape, self.node)
 
     # ------------------------------------------------------------ another pass, another call
 
@@ -356,7 +276,11 @@ class Walk:
         step = self.tape.step_of(node)
         if self._has_row(step):
             return
-        folds, groups = self.folds, list(Outline.of(self.graph, self.tape).around(step))
+        hidden = self.folds.plumbing and hidden_steps(self.graph, self.tape)[step]
+        folds, groups = (
+            self.folds.with_plumbing(self.folds.plumbing and not hidden),
+            list(Outline.of(self.graph, self.tape).around(step)),
+        )
         for place, group in enumerate(groups, 1):
             if group.kind != REPEATED or place == len(groups):
                 folds = folds.open(group.key)
@@ -369,7 +293,7 @@ class Walk:
 
     def _refold(self, folds: Folds, heading: str = "") -> str:
         """Make the rows anew; the selection stays on its step, or on the heading of the group just opened."""
-        step = self.rows.first(self.selection)
+        step = self.rows.head(self.selection)
         self._rebuild(folds)
         self.selection = row = self.rows.row_of_step(step)
         while heading and row > 0 and self.rows.folded(row - 1) is False and self.rows.first(row - 1) == step:
@@ -382,16 +306,3 @@ class Walk:
         self.folds = folds
         self.rows = Rows.build(self.graph, self.tape, folds)
         self._search()
-
-    def _arrived(self, node: int) -> float:
-        """Norm over all slots of what arrives at a node."""
-        tensors = [tensor for _, tensor in self.tape.arrivals(node) if tensor != NO_TENSOR]
-        return math.hypot(*map(self.tape.norm, tensors)) if tensors else math.nan
-
-    def _over(self, edge: int) -> float:
-        """Norm of what went over an edge; NaN counts as the largest of all, since that is what one looks for."""
-        sent = self.tape.contribution_of_edge(edge)
-        if sent is None or sent.tensor == NO_TENSOR:
-            return UNUSED
-        norm = self.tape.norm(sent.tensor)
-        return math.inf if math.isnan(norm) else norm

@@ -12,9 +12,10 @@ from playing import call as called
 
 from gradscope.model.modules import Outline
 from gradscope.session.browsing import FOLDED, NO_ROW
+from gradscope.session.landmark import Landmark
 from gradscope.session.run import Visit
 from gradscope.session.session import Session
-from gradscope.session.stepping import AT_END, AT_START, Landmark, Walk
+from gradscope.session.stepping import AT_END, AT_START, Walk
 from gradscope.session.view import Stop
 
 

@@ -11,7 +11,7 @@ from pane_app import PaneApp, view_of
 from textual.widgets import Input, OptionList
 
 from gradscope.protocol.messages import Call, LiveTensor
-from gradscope.session.stepping import Factor
+from gradscope.session.edges import Factor
 from gradscope.session.view import State, Stop, View
 from gradscope.tui.messages import BreakAdded, BreakRemoved, ExportWanted, NodeWanted, RootPicked
 from gradscope.tui.screens import breakpoints

@@ -13,8 +13,8 @@ from textual.widgets import OptionList, Static
 from views import two_outputs_view
 
 from gradscope.protocol.messages import LiveTensor
+from gradscope.session.edges import Factor
 from gradscope.session.session import Session
-from gradscope.session.stepping import Factor
 from gradscope.tui.screens.breakpoints import BreaksScreen
 from gradscope.tui.screens.choices import Choice, ChoicesScreen
 from gradscope.tui.screens.error import ErrorScreen

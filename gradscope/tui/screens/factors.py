@@ -18,7 +18,7 @@ from gradscope.tui.messages import NodeWanted
 from gradscope.tui.screens.dialog import Dialog
 
 if TYPE_CHECKING:
-    from gradscope.session.stepping import Factor
+    from gradscope.session.edges import Factor
 
 VANISHING, EXPLODING = 0.05, 20.0
 """gains outside these are marked, as in the tape's flags"""

@@ -181,7 +181,7 @@ class _Near:
         if one.leaf is not None:
             return LEAF_SIGN, self.graph.leaves[one.leaf].name, LEAF
         ran = playhead.state(self.graph, self.tape, self.view.playhead, one.node) == "run"
-        single = one.row < 0 or self.rows.node(one.row) >= 0
+        single = one.row < 0 or self.rows.node(one.row) == one.node
         name = self.graph.short(one.node) if single else _name(self.rows, one.row)
         return RUN if ran else PENDING, name, TEXT if ran else MUTED
 

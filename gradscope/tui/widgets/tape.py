@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 HINT = "n one node · c to the end · s edit the seed · ? all keys"
 HINTED_STEPS = 10
+_COUNTS = re.compile(r"( \+\d+)?( \+\d+ views?)?$")
+"""at the end of a label: how many leaves and hidden nodes its row stands for"""
 UNDERLINED = Style(underline=True)
 CHOSEN, CHOSEN_COLOURLESS = Style(bgcolor=colours.SELECTED), Style(reverse=True)
 
@@ -57,6 +60,8 @@ class TapePane(Pane):
 
     def show(self, view: View) -> None:
         self._list.show(view)
+        hidden = view.rows.hidden if view.rows is not None else 0
+        self.set_title(f"Tape  {hidden} view-like nodes hidden: P" if hidden else "Tape")
         if view.playhead != self._last:
             self._moves += self._last >= 0
             self._last = view.playhead
@@ -281,8 +286,8 @@ class TapeList(VirtualList):
 
 
 def _shortened(label: str, room: int) -> str:
-    """A label that is too long keeps its number of leaves: `c_proj Lin… +2`."""
-    head, plus, count = label.rpartition(" +")
-    if cells(label) <= room or not plus or not count.isdecimal() or room < 8:
+    """A label that is too long keeps its counts: `c_proj Lin… +2`, `Split… +6 views`."""
+    counts = _COUNTS.search(label)
+    if cells(label) <= room or counts is None or room < cells(counts[0]) + 4:
         return label
-    return f"{fit(head, room - len(count) - 2)} +{count}"
+    return fit(label[: counts.start()], room - len(counts[0])) + counts[0]

@@ -35,7 +35,7 @@ class TapeRow:
         self._leaf = tape.graph.leaf_at(self._node) if self._node >= 0 else None
         self._tensor = self._tensor_in(tape)
         self.here = rows.row_of_step(view.playhead) == row
-        self.pending = self._first > view.playhead
+        self.pending = rows.head(row) > view.playhead
 
     def _tensor_in(self, tape: Tape) -> int:
         """The tensor whose norm the row shows, in this pass or in the one compared with."""
