@@ -20,7 +20,9 @@ from torch.autograd.graph import GradientEdge
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import AccumulateGrad, gradient_edge
 from gradscope.debuggee.foreign import Foreign, find_foreign
+from gradscope.debuggee.hooks import Hooks, find_hooks
 from gradscope.debuggee.modes import dispatch_mode
+from gradscope.debuggee.reducers import refusal_of_wrappers, wrappers_of, writes
 from gradscope.debuggee.saved_state import Living
 from gradscope.debuggee.summaries import Kind
 from gradscope.model.columns import UNKNOWN
@@ -84,8 +86,11 @@ class Captured:
         self.roots: list[CapturedRoot] = []
         self.leaves: list[CapturedLeaf] = []
         self.foreign = Foreign()
+        self.hooks = Hooks()
         self.written: dict[int, str] = {}
         """leaf node -> what else writes its `.grad`, as far as was seen in passes over this graph"""
+        self.has_run = False
+        """an exploring pass over this graph has run to its end"""
         self.refusal = ""
         """Why an exploring pass would be wrong here; empty where it is right."""
 
@@ -129,6 +134,7 @@ class Captured:
         for leaf in self.leaves:
             leaf.variable = None
         self.foreign.release()
+        self.hooks.release()
         self.__dict__.pop("living", None)
 
 
@@ -199,7 +205,13 @@ def capture(roots: Sequence[Differentiable], inputs: Sequence[Differentiable] = 
     captured.roots = [_root(root, edge, index) for root, edge in zip(roots, edges, strict=True)]
     captured.leaves = _leaves(captured, index, inputs)
     captured.foreign = find_foreign(nodes)
-    captured.refusal = captured.foreign.refusal or _mode_refusal()
+    captured.hooks = find_hooks(captured)
+    wrappers = wrappers_of(leaf.variable for leaf in captured.leaves if leaf.variable is not None)
+    captured.refusal = captured.foreign.refusal or refusal_of_wrappers(wrappers) or _mode_refusal()
+    for leaf in captured.leaves:
+        why = "" if leaf.variable is None else writes(leaf.variable, wrappers, captured.refusal)
+        if why:
+            captured.written[leaf.node] = why
     return captured
 
 

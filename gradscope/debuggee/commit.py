@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +21,11 @@ from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
 from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
+
+RAN_BEFORE = (
+    ", and the pass that was explored before it did not: it may have used up what the backward needs; "
+    "--once records your script's own call and runs nothing beside it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Check:
         """
         self._expected: list[_Expected] = []
         self._why_not = ""
+        self._incomplete = not complete
         self._elsewhere = ""
         """why some leaf cannot be checked at all"""
         if not accumulates:
@@ -101,7 +107,7 @@ class Check:
         """
         expected, self._expected = self._expected, []
         if error is not None:
-            return Verdict("unchecked", f"the call raised {type(error).__name__}")
+            return Verdict("unchecked", f"the call raised {type(error).__name__}{'' if self._incomplete else RAN_BEFORE}")
         with modes_off():
             unlike = self._unlike(expected)
         differing = tuple(one.leaf for one in unlike if not one.elsewhere)
@@ -193,6 +199,8 @@ class Recorded:
             self._before.append(None if present is None else copied(present))
             plain = leaf.variable is not None and leaf.kind != "input"
             self._writers.append(plain and others_write(self._captured.nodes[leaf.node], leaf.variable))  # type: ignore[arg-type]
+        if self._captured.foreign.touches_gradients:  # a hook may edit a seed in place
+            self._given = [replace(one, tensor=None if one.tensor is None else copied(one.tensor)) for one in self._given]
         self._recording.__enter__()
         return self
 
@@ -225,6 +233,7 @@ class Recorded:
                 for place, (seed, tensor) in enumerate(zip(self._given, seeds, strict=False))
                 if tensor is not None
             ]
+            recording.tell_hooks(builder)
             self._own(builder)
             tape = builder.columns(kept, before_numbers, after_numbers)
         tape.number, tape.edited, tape.kind = self._number, self._edited, "committed"

@@ -18,7 +18,7 @@ from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.engine import run_engine
 from gradscope.debuggee.exactness import accumulated
 from gradscope.debuggee.modes import modes_off, modes_on
-from gradscope.debuggee.parts import Opaque, detached, is_foreign
+from gradscope.debuggee.parts import Opaque, copied, detached, is_foreign
 from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
 from gradscope.debuggee.sandbox import Sandbox
 from gradscope.debuggee.tape_builder import Held, SeedSlot, TapeBuilder
@@ -38,6 +38,12 @@ class GivenSeed:
     tensor: torch.Tensor | None
     expression: str = ""
     given: bool = True
+
+
+NOT_REPEATABLE = (
+    "an earlier pass over this graph ran to its end: what runs in this backward uses up what cannot be put back; "
+    "--once records your script's own call and runs nothing beside it"
+)
 
 
 class CannotExplore(GradscopeError):
@@ -86,7 +92,10 @@ def explore(
     slots, edges, tensors = _seeded(captured, given, root)
     leaf_edges = _leaf_edges(captured)
     started = time.perf_counter()
-    recording, sandbox, results, error = _run(captured, edges, tensors, [edge for _, edge in leaf_edges], poll, what_ifs)
+    handed = tensors
+    if captured.foreign.touches_gradients:  # a hook may edit what it is given in place, and that may be the script's own tensor
+        handed = [None if tensor is None else copied(tensor) for tensor in tensors]
+    recording, sandbox, results, error = _run(captured, edges, handed, [edge for _, edge in leaf_edges], poll, what_ifs)
     totals = {slot: result for (slot, _), result in zip(leaf_edges, results, strict=False)}
     with torch.no_grad():
         after_positions = leaves_after(captured, slots, recording, finished=error is None)
@@ -97,6 +106,7 @@ def explore(
             for place, (seed, tensor) in enumerate(zip(given, tensors, strict=True))
             if tensor is not None
         ]
+        recording.tell_hooks(builder)
         tape = builder.columns(kept, before, after)
     if what_ifs is not None:
         what_ifs.check(failed=error is not None)
@@ -107,6 +117,10 @@ def explore(
     tape.printed = sandbox.printed
     tape.notes.extend(sandbox.notes)
     judge(tape, recording, builder, error)
+    if error is None:
+        captured.has_run = True
+    elif captured.has_run:
+        tape.notes.append(NOT_REPEATABLE)
     tape.seconds = time.perf_counter() - started
     recording.release()
     return tape, Held(builder.tensors)

@@ -16,6 +16,8 @@ import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.engine import AccumulateGrad
+from gradscope.debuggee.parts import is_foreign
+from gradscope.debuggee.reducers import refusal_of_python
 from gradscope.model.columns import UNKNOWN
 
 
@@ -32,6 +34,8 @@ class Foreign:
     python_nodes: list[Any] = field(default_factory=list)
     functions: list[Any] = field(default_factory=list)
     """the Python that runs: hooks, backwards of custom Functions"""
+    packed: list[Any] = field(default_factory=list)
+    """what pack hooks of the person's made of saved tensors"""
     refusal: str = ""
 
     def __bool__(self) -> bool:
@@ -44,6 +48,7 @@ class Foreign:
     def release(self) -> None:
         self.python_nodes.clear()
         self.functions.clear()
+        self.packed.clear()
 
 
 @dataclass(slots=True)
@@ -61,8 +66,6 @@ class _Type:
 _REFUSALS = {
     "torch.utils.checkpoint.CheckpointFunction": "reentrant checkpoint runs a whole backward call inside one node, "
     "and that cannot be tried without touching .grad",
-    "torch.nn.parallel.distributed._DDPSink": "DistributedDataParallel reduces gradients inside this pass",
-    "torch.distributed.fsdp._fully_shard._fsdp_param_group.RegisterPostBackwardFunction": "with FSDP all ranks must run the pass",
 }
 
 
@@ -85,8 +88,11 @@ def find_foreign(nodes: Sequence[Any]) -> Foreign:
             hook = kind.unpack_hooks(node)
             if hook is not None and (type(hook) is not tuple or any(hook)):
                 _note_unpack_hook(foreign, number, hook)
+                foreign.packed.extend(_packed(node))
         if type(node) is AccumulateGrad:
             _note_hooks(foreign, number, 0, node.variable._backward_hooks)
+            if is_foreign(node.variable):
+                foreign.note(number, f"{type(node.variable).__name__}, which computes with its own __torch_dispatch__")
         elif tables:
             for output_nr, table in node.metadata.get(tensor_hooks.METADATA_KEY, ()):
                 _note_hooks(foreign, number, output_nr, tensor_hooks.tables.get(table))
@@ -120,7 +126,7 @@ def _describe_type(kind: type) -> _Type:
     backward = getattr(function, "backward", None)
     return _Type(
         python=f"{function.__name__}{place_of(backward)}",
-        refusal=_REFUSALS.get(f"{function.__module__}.{function.__name__}", ""),
+        refusal=_REFUSALS.get(f"{function.__module__}.{function.__name__}", "") or refusal_of_python(function),
         function=backward,
         unpack_hooks=_unpack_hooks_reader(kind),
     )
@@ -141,6 +147,15 @@ def _unpack_hooks_reader(kind: type) -> Callable[[Any], Any] | None:
     return read
 
 
+def unpack_hooks_of(node: Any) -> list[Any]:
+    """The hooks that unpack what a node saved."""
+    if not tensor_hooks.unpack_hooks:
+        return []
+    kind = _torch_types.get(type(node)) or _describe_type(type(node))
+    found = None if kind.unpack_hooks is None else kind.unpack_hooks(node)
+    return [hook for hook in (found if type(found) is tuple else (found,)) if hook is not None]
+
+
 def _hooks_one_by_one(node: Any, name: str) -> list[Any]:
     try:
         saved = getattr(node, name)
@@ -156,6 +171,20 @@ def kept_tensors(node: Any) -> list[torch.Tensor]:
     except Exception:  # freed
         return []
     return [tensor for tensor in saved if isinstance(tensor, torch.Tensor)]
+
+
+def _packed(node: Any) -> list[Any]:
+    """The containers that saved tensors of the node were packed as."""
+    names = [name for name in dir(node) if name.startswith("_raw_saved_")]
+    return [data for name in names for data in _data_one_by_one(node, name) if isinstance(data, (list, dict, set))]
+
+
+def _data_one_by_one(node: Any, name: str) -> list[Any]:
+    try:
+        saved = getattr(node, name)
+        return [one.data for one in (saved if isinstance(saved, (tuple, list)) else (saved,)) if one is not None]
+    except Exception:  # freed, or a version of torch that does not tell
+        return []
 
 
 def _note_function(foreign: Foreign, number: int, node: Any, kind: _Type) -> None:
@@ -182,6 +211,7 @@ def _note_hooks(foreign: Foreign, node: int, input_nr: int, table: Any) -> None:
     for hook in hooks:
         foreign.functions.append(hook)
         foreign.note(node, f"hook {describe(hook)}")
+        foreign.refusal = foreign.refusal or refusal_of_python(hook)
 
 
 def describe(function: Callable[..., Any] | None) -> str:

@@ -309,7 +309,7 @@ def _is_wrapper(root: Any) -> bool:
 
 
 def _keep_graph(frame: FrameType) -> None:
-    """Make a call inside an exploring pass keep its graph, which may be older than the pass: the script's own call needs it, too."""
+    """Make a call inside an exploring pass keep its graph: one that is older than the pass the script's own call needs, too."""
     _set_local(frame, "args", _keeping(frame.f_locals["args"]))
 
 

@@ -17,6 +17,7 @@ import torch
 
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import kept_tensors
 from gradscope.debuggee.saved_state import Containers, Generators, Living, Tensors, tensors_in
 
@@ -62,6 +63,9 @@ class Sandbox:
         if living is not None:
             sys.stdout = sys.stderr = self._stream
         _thread.depth += 1
+        self._will_run = torch._C._will_engine_execute_node
+        if self._foreign:
+            torch._C._will_engine_execute_node = self._runs
         return self
 
     def _save(self, living: Living) -> None:
@@ -87,7 +91,7 @@ class Sandbox:
                         self._tensors.save(value, f"{name} of {type(optimizer).__name__}")
 
     def _save_contexts(self) -> None:
-        """What custom Functions keep for their backward: it may take its lists apart, and use its tensors' memory for its results."""
+        """What custom Functions keep for their backward, which may take lists apart and use tensors' memory for its results."""
         self._dicts = [(node.__dict__, dict(node.__dict__)) for node in self._foreign.python_nodes]
         for attributes, _ in self._dicts:
             for name, value in attributes.items():
@@ -97,12 +101,25 @@ class Sandbox:
         for node in self._foreign.python_nodes:
             for tensor in kept_tensors(node):
                 self._tensors.save(tensor, "a tensor that a custom Function saved")
+        for packed in self._foreign.packed:
+            self._containers.save(packed)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         _thread.depth -= 1
+        torch._C._will_engine_execute_node = self._will_run
         sys.stdout, sys.stderr, warnings._showwarnmsg = self._outside  # type: ignore[attr-defined]
         self.printed = self._stream.getvalue()
         self._restore()
+
+    def _runs(self, node: Any) -> bool:
+        """What `register_multi_grad_hook` asks of each tensor's node. Torch knows it of leaves in a backward() only."""
+        try:
+            return bool(self._will_run(node))
+        except RuntimeError:
+            if type(node) is not AccumulateGrad:
+                raise
+            captured = self._captured
+            return any(captured.nodes[captured.leaves[number].node] is node for number in captured.targets())
 
     def _restore(self) -> None:
         for present, earlier in (*self._dicts, *self._buffers):

@@ -51,6 +51,7 @@ class Row:
         commit: the verdict on the call; None for `true` of a backward() and `unchecked` of a grad(). Likewise.
         calls: how many backward calls it makes.
         values: the leaves' gradients on the tape are those that torch gives.
+        once: it wants `--once`.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Row:
     commit: str | tuple[str, ...] | None = None
     calls: int = 1
     values: bool = True
+    once: bool = False
     source: str = ""
 
     @property
@@ -113,7 +115,7 @@ def check(row: Row) -> None:
     with noted_by_torch() as expected:
         again = outcome(row.script)
     assert alone.unlike(again) == [], ("the script does not do the same each time", alone, again)
-    for ways in ({"stop_at": "first"}, {"stop_at": "never", "record": -1, "send_tensors": True}):
+    for ways in ({"stop_at": "first", "once": row.once}, {"stop_at": "never", "record": -1, "send_tensors": True}):
         with gradscope(**ways) as link:
             ours = outcome(row.script)
         assert alone.unlike(ours) == [], (ways, alone, ours)
@@ -133,7 +135,8 @@ def _check_call(row: Row, place: int, seen: Seen, leaves: list[Bytes | None]) ->
     assert seen.committed is not None
     if row.expect == "refused":
         assert all(tape.edited and tape.exact == "true" for tape in seen.tapes), words
-        assert (stopped or not seen.tapes) and seen.committed.exact == "unchecked", words
+        assert stopped or not seen.tapes, words
+        assert seen.committed.exact == "unchecked", words
         return
     assert seen.tapes, words
     explored = stopped and row.expect == "explored"
@@ -157,7 +160,9 @@ def outcome(script: Script) -> Outcome:
             results = script()
         except Exception as error:
             raised = [type(error).__name__, str(error), *_frames(error)]
-    said = [f"{one.category.__name__}: {one.message}" for one in warned if one.category is not DeprecationWarning]
+    said = [
+        f"{one.category.__name__}: {str(one.message).splitlines()[0]}" for one in warned if one.category is not DeprecationWarning
+    ]
     return Outcome(results, printed.getvalue(), said, raised, (torch.get_rng_state(), random.random()))
 
 

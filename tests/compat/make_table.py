@@ -1,4 +1,4 @@
-"""Prints the README table of what gradscope does with each kind of autograd, from the root: `PYTHONPATH=. python tests/compat/make_table.py`."""
+"""Prints the README's table of kinds of autograd; from the root: `PYTHONPATH=. python tests/compat/make_table.py`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ class PlayedLink:
     live: bool = True
     news_due: bool = False
     interrupts: Any = field(default_factory=nullcontext)
-    more: Callable[[Seen], list[m.Request]] = lambda seen: []
+    more: Sequence[m.Request] = ()
     """what else to ask at each stop, before the script goes on"""
     _requests: deque[Any] | None = None
 
@@ -63,7 +63,7 @@ class PlayedLink:
         seeds = [[m.SeedText(text)] * len(seen.graph.columns.roots) for text in OTHER_SEEDS]
         explores = [m.Explore(place, texts) for place, texts in enumerate(seeds, 1)] if not seen.is_over else []
         fetch = [m.FetchTensors(9, seen.tape.number, seen.leaf_tensors)] if seen.tape is not None else []
-        return deque([*explores, *fetch, *self.more(seen), m.Resume()])
+        return deque([*explores, *fetch, *self.more, m.Resume()])
 
 
 @dataclass
@@ -134,9 +134,9 @@ def calls_in(reports: list[Any]) -> list[Seen]:
 
 
 @contextmanager
-def gradscope(**configure: Any) -> Iterator[PlayedLink]:
+def gradscope(more: Sequence[m.Request] = (), **configure: Any) -> Iterator[PlayedLink]:
     """Inside, every backward call of this process is a stop, or is recorded with `record=-1`."""
-    link = PlayedLink()
+    link = PlayedLink(more=more)
     calls = Calls(Server(link, m.Configure(**configure)))  # type: ignore[arg-type]
     gc.freeze()  # what was there before need not be looked through at each stop
     try:
