@@ -80,6 +80,8 @@ def graph_columns(
         foreign=dict(captured.foreign.why),
         local=local_derivatives(captured),
         edge_roles=edge_roles(captured),
+        hooks=list(captured.hooks.listed),
+        backward_code=dict(captured.hooks.backward_code),
     )
     _fill_origins(columns, captured, op, origin_of)
     columns.leaves = [*_leaves(captured, leaf_names, columns.origins), *unreached]

@@ -25,6 +25,8 @@ class PassSorter:
         self.notes: list[str] = []
         self.count = 0
         """entries so far, of all passes"""
+        self.ours = -1
+        """the engine's number of the recorded pass, once it is known"""
         self._captured = captured
         self._thread = threading.get_ident()
         self._accelerated = any(device.type != "cpu" for _, _, device in captured.kinds)
@@ -52,7 +54,7 @@ class PassSorter:
         own = [task for task, thread, _ in events if thread == self._thread]
         if not own and self._accelerated:
             own = [task for task, _, _ in events if task > self._newest]
-        ours = min(own, default=-1)
+        ours = self.ours = min(own, default=-1)
         log.extend(entry for task, _, entry in self._ran if task == ours)
         leaf_order.extend(node for task, _, node in self._complete if task == ours)
         leaves = {leaf.node for leaf in self._captured.leaves if leaf.node != UNKNOWN}

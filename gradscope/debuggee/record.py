@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,10 +25,14 @@ from gradscope.debuggee.capture import Captured, CapturedLeaf
 from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.engine import graph_task
 from gradscope.debuggee.exactness import same_bits
+from gradscope.debuggee.hook_effects import HookWatch, changed_steps
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.other_passes import PassSorter
 from gradscope.debuggee.parts import Opaque, copied
 from gradscope.model.columns import UNKNOWN
+
+if TYPE_CHECKING:
+    from gradscope.debuggee.tape_builder import TapeBuilder
 
 Gradients = Sequence[torch.Tensor | None]
 Poll = Callable[[int], bool]
@@ -81,6 +85,10 @@ class Recording:
         self._sorter = PassSorter(captured) if captured.foreign or threading.active_count() > 1 else None
         """tells passes apart, where there can be others"""
         self._what_ifs = what_ifs
+        self._watch = HookWatch(captured, self._copy, committed=committed, accumulates=accumulates)
+        """of what the script's hooks do"""
+        self._task: int | None = None
+        """the engine's number of the recorded pass, where there can be others"""
         self._key = tensor_hooks.new_key()
         self._tables: list[Any] = []
         """of the nodes that have a hook of ours"""
@@ -100,6 +108,7 @@ class Recording:
         self._collecting = gc.isenabled()
         gc.disable()  # collections over many new hooks cost more than the pass
         try:
+            self._watch.install()
             with tensor_hooks.registering(self._key):
                 self._register()
         except BaseException:
@@ -113,6 +122,7 @@ class Recording:
         self._restore()
         if self._sorter is not None:
             self._sorter.sort(self.log, self.leaf_order)
+            self._task = self._sorter.ours
             self.notes.extend(self._sorter.notes)
             self._sorter = None
         if error is not None and self.log and self.log[-1][0] in self._adding:
@@ -123,6 +133,7 @@ class Recording:
             tensor_hooks.unregister(table, self._key)
         for handle in self._handles:
             handle.remove()
+        self._watch.remove()
         self._tables.clear()
         self._handles.clear()
         self._before.clear()
@@ -283,6 +294,13 @@ class Recording:
         copy = copied(gradient)
         copies.append((gradient, copy))  # the original is kept so that its id stays its own
         return copy
+
+    def tell_hooks(self, builder: TapeBuilder) -> None:
+        """Give `builder`, which has taken in the log, what each hook of the script did in the pass."""
+        self.notes.extend(self._watch.missed)
+        if self.captured.hooks.listed:
+            effects = self._watch.effects(builder, self._task)
+            builder.take_effects(effects, changed_steps(effects, self.captured))
 
     def release(self) -> None:
         """Let go of the originals."""

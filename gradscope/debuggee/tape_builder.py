@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from functools import cached_property
+from itertools import accumulate, chain, repeat
 
 import torch
 
@@ -19,7 +20,7 @@ from gradscope.debuggee.exactness import same_bits, summed
 from gradscope.debuggee.parts import Opaque
 from gradscope.debuggee.record import Gradients
 from gradscope.debuggee.summaries import summarise
-from gradscope.model.columns import UNKNOWN, Change, Mismatch, Seed, TapeColumns
+from gradscope.model.columns import UNKNOWN, Change, HookEffect, Mismatch, Seed, TapeColumns
 from gradscope.model.tensors import NO_TENSOR
 
 Entry = tuple[int, Gradients, Gradients]
@@ -98,6 +99,7 @@ class TapeBuilder:
         self._numbers: dict[int, int] = {id(None): NO_TENSOR}
         self.mismatches: list[Mismatch] = []
         self.hook_changed: list[int] = []
+        self.hook_effects: list[HookEffect] = []
         self.unsummed: dict[int, str] = {}
         """slot -> why its contributions could not be added"""
         entries = _with_leaves(log, leaves_after)
@@ -277,6 +279,24 @@ class TapeBuilder:
             self.kind.append(self.captured.slot_kind[slot] if slot >= 0 else -1)
         return number
 
+    def sum_at(self, node: int, input_nr: int) -> int:
+        """Number of the sum of all that was delivered to a slot; NO_TENSOR where nothing defined was."""
+        return self._sum.get(self.captured.slot(node, input_nr), NO_TENSOR)
+
+    def arrived_at(self, node: int, input_nr: int) -> int:
+        """Number of what the node was handed at a slot; NO_TENSOR where it was undefined or the node did not run."""
+        start = self._arrival_start.get(node, UNKNOWN)
+        return NO_TENSOR if start == UNKNOWN else self.arrival_tensor[start + input_nr]
+
+    @cached_property
+    def _arrival_start(self) -> dict[int, int]:
+        return dict(zip(self.step_node, accumulate(self.arrival_counts, initial=0), strict=False))
+
+    def take_effects(self, effects: Sequence[HookEffect], changed: Iterable[int]) -> None:
+        """What each hook did, and the steps whose arriving gradient one changed."""
+        self.hook_effects = list(effects)
+        self.hook_changed = sorted({*self.hook_changed, *changed})
+
     def handed(self, nodes: set[int]) -> dict[SeedSlot, torch.Tensor | None]:
         """What the slots of these nodes were handed at their steps."""
         found: dict[SeedSlot, torch.Tensor | None] = {}
@@ -305,6 +325,7 @@ class TapeBuilder:
             leaf_after=pack(leaf_after),
             mismatches=self.mismatches,
             hook_changed=self.hook_changed,
+            hook_effects=self.hook_effects,
         )
 
 

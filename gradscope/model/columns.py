@@ -201,6 +201,8 @@ class HookEffect:
     """Number in the tape's tensors; NO_TENSOR where undefined or not known."""
     after: int
     """The same number as `before` where the hook changed nothing."""
+    slot: int = 0
+    """Which of the gradients that the hook sees: of a hook of the whole node there is an effect for each."""
 
 
 @dataclass(frozen=True, slots=True)
