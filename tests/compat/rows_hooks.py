@@ -18,7 +18,7 @@ CHANGED = "explored and recorded, exact; a hook that changes a gradient is marke
 WRITES: dict[str, Any] = {
     "commit": "unchecked",
     "why": "hooks write into .grad themselves",
-    "what": "explored without running them, recorded with them; your call runs them once, as ever; these `.grad` are not compared",
+    "what": "explored without running them, recorded with them; your call runs them once, as ever; their `.grad` is not compared",
     "values": False,
 }
 
@@ -275,7 +275,7 @@ def consuming_unpack() -> object:
     "a backward that can run only once (an unpack hook deletes its file)",
     expect="recorded",
     once=True,
-    what="`--once` records your own call and runs nothing beside it; without it the second pass says that it could not be repeated",
+    what="`--once` records your own call and runs nothing beside it; without it the second pass says that it cannot be repeated",
 )
 def only_once() -> object:
     x = leaf()

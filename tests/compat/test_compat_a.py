@@ -13,7 +13,7 @@ from rows_hooks import only_once
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
 
-MODULES = ("rows_calls", "rows_functions", "rows_hooks", "rows_views", "rows_modules")
+MODULES = ("rows_calls", "rows_functions", "rows_hooks", "rows_views", "rows_training")
 
 
 @pytest.mark.parametrize("row", rows_of(*MODULES), ids=lambda row: row.name)
@@ -35,7 +35,7 @@ def test_a_backward_that_cannot_be_repeated_says_so() -> None:
 
 
 def test_a_batched_call_takes_a_seed_of_ones_own() -> None:
-    """Rows of the Jacobian of x² are [2, 0] and [0, 4]; the seed [1, 10] gives [2, 40], though the call itself is not explored."""
+    """The Jacobian of x² has rows [2, 0] and [0, 4]; the seed [1, 10] gives [2, 40], though the call's own is not explored."""
     asked = [m.Explore(5, [m.SeedText("1,10")]), m.Explore(6, [m.SeedText("")])]
     x = leaf()
     with gradscope(more=asked, stop_at="first") as link:
