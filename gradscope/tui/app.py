@@ -21,6 +21,7 @@ from gradscope.tui.driving import NOTHING
 from gradscope.tui.exploring import Exploring
 from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
+from gradscope.tui.what_if_targets import edits
 from gradscope.tui.widgets.footer import Footer
 from gradscope.tui.widgets.header import Header
 
@@ -101,14 +102,13 @@ class GradscopeApp(Exploring, inherit_bindings=False):
 
     def show(self, view: View) -> None:
         """Draw this state on every pane, as one repaint."""
-        self.view = view
+        self.view = view = self.with_check(view)
         with self.batch_update():
             self.query_one(Header).show(view)
             self.query_one(Footer).show(view)
             for pane in self._panes.values():
                 pane.show(view)
-            changed = view.tape is not None and bool(view.tape.columns.changes)
-            self.screen_stack[0].set_class(view.edited or changed, "edited")
+            self.screen_stack[0].set_class(bool(edits(view)), "edited")
         self.keep_time(view)
         self.keep_debugging(view)
         self._tell(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gradscope.tui.screens.what_if import WhatIf
 
 NO_NODE = "select a node's row first: l opens a fold, s edits the seed"
+NOT_PYTHON = "{}'s backward is not Python of yours: pdb can go into a custom Function's"
 NOT_IN_THE_CALL = "the what-ifs are no part of it: your script's own call runs without them"
 
 
@@ -61,25 +63,46 @@ class Exploring(Driving):
     def _go_on(self, act: Callable[[Session, bool], object]) -> None:
         """Resume; the pass shown may have what-ifs, the script's own call never has."""
         tape = self.view.tape if self.view is not None else None
-        if tape is not None and tape.columns.changes and self.session is not None and self.session.live:
-            self.notify(NOT_IN_THE_CALL, title="Resumed", markup=False)
-        super()._go_on(act)
+
+        def go(session: Session, edited: bool) -> None:
+            act(session, edited)
+            if tape is not None and tape.columns.changes and not session.live:
+                self.notify(NOT_IN_THE_CALL, title="Resumed", markup=False)
+
+        super()._go_on(go)
 
     # ------------------------------------------------------------ check, pdb
 
     def action_check(self) -> None:
         self._with_node(lambda session, node: session.check(node))
 
+    def with_check(self, view: View) -> View:
+        """A check that has come since the last view says in one line what it found, whatever tab is open."""
+        from gradscope.tui.widgets.check_block import said
+
+        before = self.view.checks if self.view is not None and self.view.stop is view.stop else {}
+        new = [result for node, result in view.checks.items() if before.get(node) is not result]
+        if not new or self.session is None or self.view is None:
+            return view
+        self.session.notice = said(new[-1])
+        return replace(view, notice=self.session.notice)
+
     def action_debug(self) -> None:
         """Run a custom Function's backward under pdb, in the script's terminal."""
+        view = self.view
+        if view is not None and view.rows is not None and view.graph is not None:
+            node = view.rows.node(view.selection)
+            if node >= 0 and node not in view.graph.columns.backward_code:
+                self.say(NOT_PYTHON.format(view.graph.short(node)))
+                return
         self._with_node(lambda session, node: session.debug(node))
-        if self.view is not None and self.view.busy is not None:
+        if self.view is not None and self.view.busy is not None and self.view.busy.typing:
             self._debugging = True
             self.lend_terminal()
 
     def keep_debugging(self, view: View) -> None:
         """Back to where the person was, once they have left pdb."""
-        if self._debugging and view.busy is None:
+        if self._debugging and (view.busy is None or not view.busy.typing):
             self._debugging = False
             self.take_terminal_back()
 

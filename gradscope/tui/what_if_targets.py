@@ -9,6 +9,8 @@ from gradscope.model.columns import UNKNOWN, Change
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
 
+SEED_EDITED, WHAT_IF = "SEED EDITED", "WHAT-IF"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -71,6 +73,12 @@ def spoken(graph: BackwardGraph, tape: Tape, change: Change) -> str:
     slots = len({graph.input_nr[edge] for edge in graph.in_edges(change.node)})
     name = gradient(graph, change.node, change.input_nr, slots)
     return name if change.edge == UNKNOWN else f"{name} {origin(graph, tape, change.edge)}"
+
+
+def edits(view: View) -> str:
+    """What of the pass shown is not the script's own, loudly: `SEED EDITED + WHAT-IF`; empty for the script's own pass."""
+    changed = view.tape is not None and bool(view.tape.columns.changes)
+    return " + ".join(word for word, holds in ((SEED_EDITED, view.edited), (WHAT_IF, changed)) if holds)
 
 
 def _there(tape: Tape, node: int, input_nr: int, edge: int = UNKNOWN) -> str:

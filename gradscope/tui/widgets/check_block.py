@@ -32,8 +32,14 @@ def _short(row: CheckRow) -> str:
 
 def _row(ledger: Ledger, row: CheckRow) -> None:
     style = ERROR if row.verdict == WRONG else TEXT if row.verdict == RIGHT else MUTED
-    limit = "" if row.error is None or row.tolerance is None else f" (at most {numbers.norm(row.tolerance)})"
-    error = "" if row.error is None else f"  off by {numbers.norm(row.error)}{limit}"
-    ledger.words(f"{SIGNS.get(row.verdict, '?')} {row.what}{error}", style)
+    ledger.words(f"{SIGNS.get(row.verdict, '?')} {row.what}{_error(row)}", style)
     if row.why:
         ledger.words(f"  {row.why}", style if row.verdict == WRONG else MUTED)
+
+
+def _error(row: CheckRow) -> str:
+    """`   3.0e-11 ≤ 1.0e-06`: the greatest relative difference, and how great it may be."""
+    if row.error is None:
+        return ""
+    limit = "" if row.tolerance is None else f" {'>' if row.verdict == WRONG else '≤'} {numbers.norm(row.tolerance)}"
+    return f"   {numbers.norm(row.error)}{limit}"

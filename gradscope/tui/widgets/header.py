@@ -10,13 +10,11 @@ from textual.widget import Widget
 
 from gradscope.tui import colours
 from gradscope.tui.glyphs import CHECK, CROSS
+from gradscope.tui.what_if_targets import edits
 from gradscope.tui.widgets.line import Line, fit
 
 if TYPE_CHECKING:
     from gradscope.session.view import View
-
-
-WHAT_IF = "WHAT-IF"
 
 
 class Header(Widget, can_focus=False):
@@ -92,7 +90,7 @@ def status(view: View) -> tuple[Part, ...]:
 def warns(view: View) -> bool:
     """Whether the status line has something to worry about, said in words there too."""
     failed = view.tape is not None and (view.tape.exact == "false" or view.tape.failure is not None)
-    return bool(view.findings) or view.edited or what_ifs(view) > 0 or failed or view.state.value == "crashed"
+    return bool(view.findings) or bool(edits(view)) or failed or view.state.value == "crashed"
 
 
 def _state(view: View) -> str:
@@ -121,7 +119,7 @@ def _busy(view: View) -> str:
 def _findings(view: View) -> str:
     count = len(view.findings)
     if count == 0:
-        return "no findings" if view.tape is not None and not view.edited and not what_ifs(view) else ""
+        return "no findings" if view.tape is not None and not edits(view) else ""
     return f"{count} finding{'s' if count > 1 else ''} (a)"
 
 
@@ -129,13 +127,8 @@ def _pass(view: View) -> str:
     if view.stop is None or view.tape is None or (len(view.stop.passes) < 2 and not view.edited):
         return ""
     text = f"pass {view.tape.number} of {max([view.tape.number, *(tape.number for tape in view.stop.passes)])}"
-    loud = [word for word, holds in (("SEED EDITED", view.edited), (WHAT_IF, what_ifs(view))) if holds]
-    return f"{text}: {' + '.join(loud)}" if loud else text
-
-
-def what_ifs(view: View) -> int:
-    """How many what-ifs the pass shown has."""
-    return len(view.tape.columns.changes) if view.tape is not None else 0
+    loud = edits(view)
+    return f"{text}: {loud}" if loud else text
 
 
 def _exact(view: View) -> str:
@@ -144,6 +137,6 @@ def _exact(view: View) -> str:
         return ""
     if tape.failure is not None:
         return "the pass failed"
-    if committed is not None and not view.edited and not what_ifs(view):
+    if committed is not None and not edits(view):
         return {"true": f"exact {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(committed.exact, "exact unchecked")
     return {"true": f"sums {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(tape.exact, "sums unchecked")

@@ -15,7 +15,7 @@ from gradscope.tui import numbers
 from gradscope.tui.colours import MUTED, TEXT, WARNING
 from gradscope.tui.widgets.jumps import leads
 from gradscope.tui.widgets.selected import Selected, selected
-from gradscope.tui.widgets.step_tab import STRONG, StepPage
+from gradscope.tui.widgets.step_tab import SLOTS_SHOWN, STRONG, StepPage
 
 KINDS = {
     "tensor": "tensor hook",
@@ -94,17 +94,26 @@ def _hook(page: StepPage, index: int, hook: Hook) -> None:
     if hook.kind == "unpack":
         page.ledger.words(f"  {UNPACKS}", MUTED)
         return
-    effect = page.tape.effect(index)
-    if effect is None:
+    effects = page.tape.effects(index)
+    if not effects:
         why = AFTER_THE_PASS if hook.kind == "accumulate" and page.tape.kind == "explored" else NOT_RECORDED
         page.ledger.words(f"  {why}", MUTED)
-    elif effect.step > page.view.playhead:
-        page.ledger.line((f"  ○ not run yet   step {effect.step}", MUTED))
-    elif effect.before == effect.after:
-        page.tensor(Content.styled("  saw", MUTED), effect.before, Content.styled(NO_CHANGE, MUTED))
+    elif effects[0].step > page.view.playhead:
+        page.ledger.line((f"  ○ not run yet   step {effects[0].step}", MUTED))
     else:
-        page.tensor(Content.styled("  before", MUTED), effect.before)
-        page.tensor(Content.styled("  after", STRONG), effect.after, Content.styled("changed", WARNING))
+        for effect in effects[:SLOTS_SHOWN]:
+            _saw(page, effect, f" [{effect.slot}]" if len(effects) > 1 else "")
+        if len(effects) > SLOTS_SHOWN:
+            page.ledger.line((f"  … {len(effects) - SLOTS_SHOWN} more", MUTED))
+
+
+def _saw(page: StepPage, effect: HookEffect, slot: str) -> None:
+    """One gradient before and after; where it is the same, once."""
+    if effect.before == effect.after:
+        page.tensor(Content.styled(f"  saw{slot}", MUTED), effect.before, Content.styled(NO_CHANGE, MUTED))
+    else:
+        page.tensor(Content.styled(f"  before{slot}", MUTED), effect.before)
+        page.tensor(Content.styled(f"  after{slot}", STRONG), effect.after, Content.styled("changed", WARNING))
 
 
 # ---------------------------------------------------------------- a group

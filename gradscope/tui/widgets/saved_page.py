@@ -11,7 +11,6 @@ from textual.content import Content
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.saved import EDITED, FREED, HERE, PACKED, RECOMPUTED, Saved, SavedTable
 from gradscope.model.tensors import Summary, TensorTable
-from gradscope.protocol.messages import Inspected
 from gradscope.session.view import State, View
 from gradscope.tui import numbers
 from gradscope.tui.colours import MUTED, TEXT, WARNING
@@ -144,13 +143,12 @@ def _node(ledger: Ledger, view: View, row: Selected, table: SavedTable, node: in
         ledger.line(("keeps no tensors for backward", MUTED))
     if why := table.why_untold(node):
         ledger.words(why, WARNING)
-    inspected = view.inspected.get(node)
     for place, one in enumerate(saved):
         ledger.line()
         _tensor(ledger, row, one)
-        _content(ledger, inspected, place, parts.get(place), width)
-    if inspected is not None:
-        _attributes(ledger, inspected)
+        _content(ledger, view, node, place, parts.get(place), width)
+    if node in view.inspected:
+        _attributes(ledger, view, node)
     elif not row.graph.is_accumulate(node):
         ledger.line()
         ledger.line(("asking for its values…" if _live(view) else "its values were not looked at while it was here", MUTED))
@@ -177,8 +175,9 @@ def _tensor(ledger: Ledger, row: Selected, one: Saved) -> None:
         ledger.line((f"  and by {len(one.shared) - SHARED_SHOWN} more", MUTED))
 
 
-def _content(ledger: Ledger, inspected: Inspected | None, place: int, part: Part | None, width: int) -> None:
+def _content(ledger: Ledger, view: View, node: int, place: int, part: Part | None, width: int) -> None:
     """Values, or the summary and the corner."""
+    inspected = view.inspected.get(node)
     if inspected is None or place not in inspected.places:
         return
     tensor = inspected.places.index(place)
@@ -215,8 +214,9 @@ def _summary(ledger: Ledger, summary: Summary) -> None:
         ledger.words(f"  {summary.note}", MUTED)
 
 
-def _attributes(ledger: Ledger, inspected: Inspected) -> None:
+def _attributes(ledger: Ledger, view: View, node: int) -> None:
     """All else that the node keeps, and what could not be read."""
+    inspected = view.inspected[node]
     if inspected.attributes:
         ledger.line()
     room = max((len(name) for name, _ in inspected.attributes), default=0)

@@ -19,6 +19,7 @@ from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, MUTED, SEED, TEXT, WARNING
 from gradscope.tui.messages import FetchWanted, SeedTyped, TensorFetched
 from gradscope.tui.pane import Pane
+from gradscope.tui.what_if_targets import edits, spoken
 from gradscope.tui.widgets import slice_grid
 from gradscope.tui.widgets.seed_cells import SeedCells, Sheet, add_matrix, add_vector
 from gradscope.tui.widgets.seed_line import SeedLine
@@ -26,6 +27,8 @@ from gradscope.tui.widgets.slice_grid import Slice
 from gradscope.tui.widgets.tabs import TabBar
 
 WORDS = ("ones", "onehot( )", "randn", "*2", "*-1", "mean", "sum")
+
+WHAT_IFS_SHOWN = 3
 
 GRID_LINES = 4
 """lines of a seed that is too big for cells"""
@@ -279,13 +282,15 @@ class SeedPane(Pane):
             return
         roots = self._roots
         names = ", ".join(dict.fromkeys(root.name for root in roots))
-        edited = f"   SEED EDITED, pass {view.tape.number}" if view.edited and view.tape is not None else ""
+        loud = edits(view)
+        edited = f"   {loud}, pass {view.tape.number}" if loud and view.tape is not None else ""
         self.set_title((f"Seed gradient of {names}" if names else "Seed") + edited)
         sheet = Sheet()
         for place, root in enumerate(roots):
             self._root_lines(sheet, place, root, width)
         if not roots:
             sheet.lines.append(Content.styled("no root yet", MUTED))
+        self._what_if_lines(sheet, width)
         self._cells.write(sheet)
         self._prompt.update(Content.styled(self._prompt_text(), f"bold {SEED}"))
         self._line.placeholder = self._placeholder()
@@ -304,6 +309,18 @@ class SeedPane(Pane):
             add_vector(sheet, place, name, values, picked, width, self._hint(place))
         else:
             add_matrix(sheet, place, root.name, values, root.shape, picked, self._hint(place))
+
+    def _what_if_lines(self, sheet: Sheet, width: int) -> None:
+        """What else than the seed is not the script's own in this pass."""
+        tape, graph = self._tape, self._graph
+        changes = tape.columns.changes if tape is not None else []
+        if tape is None or graph is None or not changes:
+            return
+        for change in changes[:WHAT_IFS_SHOWN]:
+            line = Content.assemble(("what if  ", MUTED), (spoken(graph, tape, change), TEXT), (f"  {change.text}", WARNING))
+            sheet.lines.append(line.truncate(width, ellipsis=True))
+        more = f"{len(changes) - WHAT_IFS_SHOWN} more; " if len(changes) > WHAT_IFS_SHOWN else ""
+        sheet.lines.append(Content.assemble((f"{more}", MUTED), ("X", ACCENT), (" takes them back", MUTED)))
 
     def _big(self, sheet: Sheet, place: int, root: Root, width: int) -> None:
         """A seed without cells: what it is, and its corner; or that there is none yet."""
