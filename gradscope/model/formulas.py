@@ -113,7 +113,8 @@ def spoken(forward: str) -> str:
     found = re.match(r"([\w.]+)\((.*)\) -> ", forward)
     if found is None:
         return forward
-    arguments = (part.split(" ")[-1] for part in re.split(r", (?![^\[(]*[\])])", found[2]) if part)
+    parts = re.split(r", (?![^\[(]*[\])])", found[2])
+    arguments = (re.sub(r"^[^ =]+ (?=\w)", "", part) for part in parts if part)
     return f"{found[1].partition('.')[0]}({', '.join(arguments)})"
 
 

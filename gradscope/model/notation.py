@@ -310,6 +310,8 @@ class _Cleaner(ast.NodeTransformer):
                 return ast.BinOp(ast.UnaryOp(ast.USub(), x), ast.Mult(), y)
             case ast.BinOp(x, ast.Mult(), ast.BinOp(ast.Constant(1), ast.Div(), y)):
                 return ast.BinOp(x, ast.Div(), y)
+            case ast.BinOp(ast.Constant(int(x)), ast.Add() | ast.Sub() as op, ast.Constant(int(y))):
+                return ast.Constant(x + y if isinstance(op, ast.Add) else x - y)
             case ast.BinOp(ast.Name(x), ast.Mult(), ast.Name(y)) if x == y:
                 return ast.BinOp(ast.Name(x), ast.Pow(), ast.Constant(2))
         return node
@@ -337,16 +339,11 @@ def _bind(parameters: str, arguments: Sequence[ast.expr]) -> dict[str, ast.expr]
 
 
 def _is_cast(arguments: Sequence[ast.expr]) -> bool:
-    return (
-        len(arguments) == 1
-        and isinstance(arguments[0], ast.Attribute)
-        and arguments[0].attr == "dtype"
-        and _of_grad(arguments[0])
-    )
-
-
-def _of_grad(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name)
+    """`to(other.dtype)`, as against `to(device)`."""
+    match arguments:
+        case [ast.Attribute(ast.Name(), "dtype")]:
+            return True
+    return False
 
 
 def _is_real(node: ast.expr) -> bool:
