@@ -28,7 +28,9 @@ def parts(tensor: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None:
         names, context = flatten()
-        return [getattr(tensor, name) for name in names], context
+        inner = [getattr(tensor, name) for name in names]  # a mesh of devices may be among them
+        others = [one for one in inner if not isinstance(one, torch.Tensor)]
+        return [one for one in inner if isinstance(one, torch.Tensor)], (context, others)
     if not is_wrapper(tensor):
         return [elements_of(tensor)], None
     inside = vars(tensor)

@@ -219,7 +219,7 @@ def noted_by_torch() -> Iterator[list[list[Bytes | None]]]:
     original, calls = graph._engine_run_backward, []
 
     def run(roots: Any, *arguments: Any, **more: Any) -> Any:
-        if torch._C._current_graph_task_id() != -1 or any(map(_is_functorch, roots)):
+        if torch._C._current_graph_task_id() != -1 or any(map(_is_traced, roots)):
             return original(roots, *arguments, **more)
         inputs = arguments[3]
         inside = _nodes(roots)
@@ -244,8 +244,12 @@ def noted_by_torch() -> Iterator[list[list[Bytes | None]]]:
         graph._engine_run_backward = autograd._engine_run_backward = original
 
 
-def _is_functorch(root: Any) -> bool:
-    return isinstance(root, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(root)
+def _is_traced(root: Any) -> bool:
+    """A tensor of a transform or of a compiler's trace: no numbers flow."""
+    if not isinstance(root, torch.Tensor):
+        return False
+    names = {kind.__name__ for kind in type(root).__mro__}
+    return torch._C._functorch.is_functorch_wrapped_tensor(root) or not names.isdisjoint({"FakeTensor", "FunctionalTensor"})
 
 
 def _nodes(roots: Any) -> list[Any]:

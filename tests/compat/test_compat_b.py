@@ -7,6 +7,6 @@ from harness import Row, check
 from rows import rows_of
 
 
-@pytest.mark.parametrize("row", rows_of("rows_layouts", "rows_modules"), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_of("rows_layouts", "rows_modules", "rows_modes"), ids=lambda row: row.name)
 def test_row(row: Row) -> None:
     check(row)
