@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
@@ -9,7 +10,7 @@ from types import FrameType
 import msgspec
 import torch
 
-from gradscope.debuggee import inspecting
+from gradscope.debuggee import inspecting, node_calls, pdb_session
 from gradscope.debuggee import subject as subjects
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import OneCall
@@ -25,7 +26,7 @@ from gradscope.debuggee.tape_builder import Held
 from gradscope.debuggee.tensor_data import bytes_of, values_of
 from gradscope.errors import GradscopeError, UsageError
 from gradscope.model.columns import Change, TapeColumns
-from gradscope.model.tensors import TensorTable
+from gradscope.model.tensors import NO_TENSOR, TensorTable
 from gradscope.protocol import messages as m
 
 RECORDING = "recording the backward pass"
@@ -78,6 +79,15 @@ class Stop:
         assert self.subject is not None
         self._sources.send(dict.fromkeys(origin.file for origin in self.subject.columns.origins))
         self.link.send(m.Captured(self.subject.columns))
+
+    def show_saved(self, most: int = sys.maxsize) -> None:
+        """Send what the nodes of a graph of at most so many keep, while they still do."""
+        assert self.subject is not None
+        if len(self.subject.captured) <= most:
+            try:
+                self.link.send(m.SavedRead(0, inspecting.saved_of(self.subject, self._origins)))
+            except Exception as error:
+                self.refuse(0, error)
 
     def first_pass(self) -> TapeColumns:
         """Run the pass of the script's own seeds."""
@@ -139,6 +149,8 @@ class Stop:
                 self.send_tensors(request.request, request.tape, request.tensors)
             case m.ReadSaved() | m.Inspect() | m.FetchSaved():
                 self.link.send(inspecting.answer(self.subject, self._origins, request))
+            case m.Debug():
+                self._debug(request)
             case m.SetBreaks():
                 self._set_breaks(request.breaks)
             case m.ReadSource():
@@ -159,6 +171,25 @@ class Stop:
             seeds = [subject.seed(text, subject.root_at(*root), shown[0] if base == root else None)]
         tape = self._run(seeds, edited=edited, root=root, changes=request.changes)
         self.link.send(m.Recorded(tape, request=request.request))
+
+    def _debug(self, request: m.Debug) -> None:
+        captured = self._explorable().captured
+        pdb_session.debuggable(captured, request.node)
+        gradients = self._arrived(request.tape, request.node)
+        error = pdb_session.debug(captured, request.node, gradients, f"pass {request.tape}")
+        self.link.send(m.Debugged(request.request, request.node, error))
+
+    def _arrived(self, tape: int, node: int) -> list[torch.Tensor | None]:
+        """What arrived at the slots of a node in a pass.
+
+        Raises:
+            UsageError: the node did not run in it.
+        """
+        captured = self._explorable().captured
+        numbers = node_calls.arrived_tensors(captured, self.tapes[tape], node) if tape in self.tapes else None
+        if numbers is None:
+            raise UsageError(f"{captured.ops[node]} did not run in pass {tape}", "no gradient arrived at it")
+        return [None if number == NO_TENSOR else self._tensor(tape, number) for number in numbers]
 
     def _explorable(self) -> Subject:
         if self.subject is None:
