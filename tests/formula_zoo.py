@@ -123,7 +123,6 @@ def _binary(add: Any) -> None:
     add(ATEN.addcdiv.default, t(3), t(3), positive(3), value=2)
     add(ATEN.where.self, mask(4), t(4), t(4))
     add(ATEN.polygamma.default, 1, positive(3))
-    add(ATEN.ldexp.Tensor, t(3), plain(3))
     add(ATEN.dist.default, t(3), t(3), 2)
     add(ATEN._cdist_forward.default, t(3, 2), t(4, 2), 2.0, None)
 

@@ -26,7 +26,7 @@ WORDS: dict[str, str] = {
     "cholesky_backward": "cholesky_backward: Murray, Differentiation of the Cholesky decomposition (2016)",
     "mkldnn_rnn_layer_backward": "mkldnn_rnn_layer_backward: oneDNN's backward of one recurrent layer, through time",
     "_cdist_backward": "_cdist_backward: each distance's grad along the difference of its two points, over the distance",
-    "_embedding_bag_backward": "_embedding_bag_backward: each row gets the grads of the bags that it is in, as its mode weighs them",
+    "_embedding_bag_backward": "_embedding_bag_backward: each row gets the grads of its bags, as its mode weighs them",
     "fft_r2c_backward": "fft_r2c_backward: the real part of the complex transform the other way round, without the mirrored half",
     **{
         f"{kind}_pad{n}d_backward": f"{kind}_pad{n}d_backward: each number of grad is added where it was read"
@@ -34,7 +34,7 @@ WORDS: dict[str, str] = {
         for n in (1, 2, 3)
     },
     **{
-        f"upsample_{kind}_backward": f"upsample_{kind}_backward: each number of grad goes back, times its weights, where it was read"
+        f"upsample_{kind}_backward": f"upsample_{kind}_backward: each number of grad goes back, weighed, where it was read"
         for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d", "trilinear3d")
     },
 }

@@ -64,6 +64,7 @@ HELPERS: dict[str, Rule] = {
     "maybe_multiply": rule("grad, scale", "grad * scale"),
     "_to_copy_backward": rule("grad, options", "grad.type_as(self)"),
     "wrap_opt_if": rule("x, condition", "x"),
+    "masked_fill_inplace_if_safe": rule("x, mask, value", "x.masked_fill(mask, value)"),
     # ------------------------------------------------------------ products
     "mul_tensor_backward": rule("grad, other, dtype", "grad * conj(other)"),
     "div_tensor_self_backward": rule("grad, other, dtype, mode", "grad / conj(other) if mode is None else 0"),

@@ -42,7 +42,11 @@ _OPERATORS: dict[str, ast.operator] = {
     "logical_or": ast.BitOr(),
     "logical_and": ast.BitAnd(),
 }
-_CONSTANTS = {"M_PI": "pi", "M_LN2": "log(2)"}
+_CONSTANTS = {
+    **{"M_PI": "pi", "M_PI_2": "pi / 2", "M_PI_4": "pi / 4", "M_LN2": "log(2)", "M_LN10": "log(10)"},
+    **{"M_SQRT2": "sqrt(2)", "M_2_SQRTPI": "2 / sqrt(pi)"},
+}
+"""of C++'s math.h"""
 _NUMBERS = {2.3025850929940456: "log(10)", 0.6931471805599453: "log(2)"}
 _FLAGS = frozenset(("grad_input_mask", "retain_variables"))
 
