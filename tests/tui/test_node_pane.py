@@ -18,7 +18,7 @@ async def test_node_pane_is_the_picture() -> None:
         await pilot.pause()
         assert app.column(66)[:13] == [
             "│─3 SinBackward0   b = x.sin()   step 2───────────────",
-            "│ Step  Saved  Hooks 0  Map",
+            "│ Step  Formula  Saved  Hooks 0  Map",
             "│                    [0]       [1]",
             "│ arrives  ∂b     1.0000   10.0000   from Add, step 1",
             "│ × local         0.5403   -0.4161   cos(x)",

@@ -17,14 +17,19 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import messages as m
+from gradscope.tui.colours import MUTED
 from gradscope.tui.pane import Pane
-from gradscope.tui.widgets import hooks_page, keepers, made_at, map_page, node_page, saved_page, slice_grid
+from gradscope.tui.widgets import formula_page, hooks_page, keepers, made_at, map_page, node_page, saved_page, slice_grid
 from gradscope.tui.widgets.corners import Corners
 from gradscope.tui.widgets.page import Page
+from gradscope.tui.widgets.selected import selected
 from gradscope.tui.widgets.slice_grid import Slice
 from gradscope.tui.widgets.tabs import TabBar
 
-STEP, SAVED, HOOKS, MAP = "step", "saved", "hooks", "map"
+STEP, FORMULA, SAVED, HOOKS, MAP = "step", "formula", "saved", "hooks", "map"
+
+NO_FORMULA = "the seed is given, not computed: each row below has its formula"
+SEVERAL = "this row stands for several nodes: l opens it, and each of them has its formula"
 
 PATIENCE = 0.06
 """Seconds a selection must rest before what is not here is asked for: keys held down ask for nothing."""
@@ -72,7 +77,7 @@ class NodePane(Pane):
         node = view.rows.node(view.selection) if view.rows is not None else NO_TENSOR
         state = (
             *(view.rows, view.selection, view.tape, view.against, view.playhead, view.state, view.stop and view.stop.refusal),
-            *(view.saved, view.inspected.get(node), view.checks.get(node)),
+            *(view.saved, view.inspected.get(node), view.checks.get(node), view.formulas),
         )
         if state != self._drawn:
             if self._drawn and (view.tape is None or view.graph is not self._graph):
@@ -86,7 +91,7 @@ class NodePane(Pane):
         self.open_tab(self.query_one(TabBar).neighbour(direction))
 
     def open_tab(self, name: str) -> None:
-        """Open `step`, `saved`, `hooks` or `map`."""
+        """Open `step`, `formula`, `saved`, `hooks` or `map`."""
         bar = self.query_one(TabBar)
         if name in dict(tabs(self._view)):
             bar.show(tabs(self._view), name)
@@ -174,6 +179,8 @@ class NodePane(Pane):
         self._ask_soon()
 
     def _lines(self, view: View, tab: str, width: int, height: int) -> list[Content]:
+        if tab == FORMULA:
+            return self._formula(view, width)
         if tab == SAVED:
             return self._saved(view, width)
         if tab == HOOKS:
@@ -203,12 +210,24 @@ class NodePane(Pane):
         self._wanted[tape, tensor] = m.FetchWanted(tensor, index, self)
         return lines
 
+    def _formula(self, view: View, width: int) -> list[Content]:
+        """What one node computes; wants its attributes, which the formula may name."""
+        row = selected(view)
+        if row is None or row.node is None:
+            said = node_page.WAITING[view.state.value] if row is None else NO_FORMULA if row.whole else SEVERAL
+            return [Content.styled(said, MUTED)]
+        self._want_node(view)
+        return formula_page.write(view, row.node, width)
+
+    def _want_node(self, view: View) -> None:
+        if (node := saved_page.lacks_node(view)) is not None:
+            self._wanted["inspect", node] = m.InspectWanted(node)
+
     def _saved(self, view: View, width: int) -> list[Content]:
         """What is kept; wants to know what of it is not known."""
         if saved_page.lacks_table(view):
             self._wanted["saved"] = m.SavedWanted()
-        if (node := saved_page.lacks_node(view)) is not None:
-            self._wanted["inspect", node] = m.InspectWanted(node)
+        self._want_node(view)
         parts = {}
         for one in saved_page.corners_wanted(view):
             tensor = (view.graph, one.node, one.place)
@@ -248,4 +267,4 @@ def tabs(view: View | None) -> list[tuple[str, str]]:
         return [(STEP, "Step")]
     counted = ((SAVED, "Saved", saved_page.count(view)), (HOOKS, "Hooks", hooks_page.count(view)))
     named = ((name, text if count is None else f"{text} {count}") for name, text, count in counted)
-    return [(STEP, "Step"), *named, (MAP, "Map")]
+    return [(STEP, "Step"), (FORMULA, "Formula"), *named, (MAP, "Map")]

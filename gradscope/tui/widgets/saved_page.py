@@ -75,7 +75,7 @@ def lacks_table(view: View) -> bool:
 def lacks_node(view: View) -> int | None:
     """The node that must be looked into."""
     row = selected(view)
-    if row is None or row.node is None or view.saved is None or not _live(view):
+    if row is None or row.node is None or not _live(view):
         return None
     return None if row.node in view.inspected or row.graph.is_accumulate(row.node) else row.node
 
