@@ -93,13 +93,30 @@ def rewritten(python: str, *, is_complex: bool = False, known: Mapping[str, str]
 
 
 def _finish(cleaner: _Cleaner, tree: ast.expr) -> Written:
-    where = list(dict.fromkeys(cleaner.where))
     text = polished(ast.unparse(ast.fix_missing_locations(tree)))
+    where = _needed(text, list(dict.fromkeys(cleaner.where)))
     everything = "\n".join([text, *where])
     used = set(re.findall(r"(?<![\w.])(\w+)(?=\()", everything)) | set(re.findall(r"/ (N)\b", text))
     words = [meaning for word, meaning in WORDS.items() if word in used]
     words += [f"{word}: a helper of torch's own, in C++" for word in sorted(used) if _is_helper(word)]
     return Written(text, where + words)
+
+
+def _needed(text: str, where: list[str]) -> list[str]:
+    """The explanations that a text needs: a rule of several results explains them all."""
+    kept: set[str] = set()
+    while True:
+        words = set(re.findall(r"[^\Wᵀᴴ]+", " ".join([text, *kept])))
+        more = {line for line in where if not (names := _explained(line)) or names & words} - kept
+        if not more:
+            return [line for line in where if line in kept]
+        kept |= more
+
+
+def _explained(line: str) -> set[str]:
+    """`mu, rs: …`, `avg(x): …`, `g = …`, `weight counts as …` -> the names; empty for a remark on the whole."""
+    found = re.match(r"(\w+(?:(?:, | and )\w+)*)(?:\(\w+\))?(?: = |: | counts? as )", line)
+    return set(re.findall(r"\w+", found[1])) - {"and"} if found else set()
 
 
 def _is_helper(word: str) -> bool:
@@ -252,6 +269,8 @@ class _Cleaner(ast.NodeTransformer):
                 return ast.Subscript(obj, indices, ast.Load())
             case "new_zeros", [shape, *_]:
                 return ast.Call(ast.Name("zeros"), [shape], [])
+            case "mean", [ast.Constant(None)]:
+                return _call(obj, "mean")
             case "sum", [dim, ast.Constant(True)]:
                 return _call(obj, "sum", dim, keepdim=ast.Constant(True))
         return ast.Call(ast.Attribute(obj, name, ast.Load()), arguments, keywords)

@@ -26,6 +26,9 @@ TARGETS_SHOWN = 4
 
 SLOTS_SHOWN = 6
 
+UNSET = ("dim", "rounding_mode")
+"""arguments whose absence makes a formula simpler"""
+
 CODE_SHOWN = 200
 """lines of a backward"""
 
@@ -60,6 +63,8 @@ def known(view: View, node: int) -> dict[str, str]:
             continue
         if isinstance(value, int | float | bool):
             found[name] = repr(value)
+        elif value is None and name in UNSET:
+            found[name] = "None"
         elif isinstance(value, tuple | list) and value and all(isinstance(one, int) for one in value):
             found[name] = repr(list(value))
     return found
@@ -80,7 +85,8 @@ class _Page:
         if self.formula.code is not None:
             self.code()
         elif self.formula.outputs:
-            self.ledger.line()
+            if self.ledger.rows:
+                self.ledger.line()
             self.outputs()
             for line in self.formula.where:
                 self.wrapped("  ", line, MUTED)
@@ -216,7 +222,11 @@ class _Page:
         tape = self.view.tape
         if tape is None or not self.has_run:
             return
-        argument_of = {edge: argument for argument, edges in self.formula.edges.items() for edge in edges}
+        argument_of = {
+            edge: argument if len(edges) == 1 else f"{argument}[{place}]"
+            for argument, edges in self.formula.edges.items()
+            for place, edge in enumerate(edges)
+        }
         for one in tape.sent_by(tape.step_of(self.node))[:SLOTS_SHOWN]:
             argument = argument_of.get(one.edge, "")
             name = target_name(self.graph, one.edge) or self.graph.short(self.graph.target[one.edge])
