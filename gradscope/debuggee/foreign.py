@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gradscope.debuggee import tensor_hooks
+from gradscope.debuggee import donated_buffers, tensor_hooks
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.parts import is_foreign
 from gradscope.debuggee.reducers import refusal_of_python
@@ -69,12 +69,18 @@ _REFUSALS = {
 }
 
 
+TELLS_HOOKS = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")
+"""This version of torch shows the unpack hooks of what is saved."""
+_UNTOLD = "this version of torch does not tell which unpack hooks (saved_tensors_hooks, checkpoint) run in this pass"
+
 _torch_types: dict[type, _Type] = {}
 """Those of torch's own nodes, which never change. The script's classes are looked at anew: a table would keep them alive."""
 
 
 def find_foreign(nodes: Sequence[Any]) -> Foreign:
     foreign = Foreign()
+    if tensor_hooks.unpack_hooks and not TELLS_HOOKS:
+        foreign.refusal = _UNTOLD
     types: dict[type, _Type] = {}
     tables, unpack_hooks = bool(tensor_hooks.tables), tensor_hooks.unpack_hooks
     for number, node in enumerate(nodes):
@@ -126,7 +132,9 @@ def _describe_type(kind: type) -> _Type:
     backward = getattr(function, "backward", None)
     return _Type(
         python=f"{function.__name__}{place_of(backward)}",
-        refusal=_REFUSALS.get(f"{function.__module__}.{function.__name__}", "") or refusal_of_python(function),
+        refusal=_REFUSALS.get(f"{function.__module__}.{function.__name__}", "")
+        or refusal_of_python(function)
+        or donated_buffers.refusal_of(function),
         function=backward,
         unpack_hooks=_unpack_hooks_reader(kind),
     )
@@ -134,7 +142,7 @@ def _describe_type(kind: type) -> _Type:
 
 def _unpack_hooks_reader(kind: type) -> Callable[[Any], Any] | None:
     names = [name for name in dir(kind) if name.startswith("_raw_saved_")]
-    if not names or not hasattr(torch._C._autograd.SavedTensor, "unpack_hook"):
+    if not names or not TELLS_HOOKS:
         return None
     quick = operator.attrgetter(*(f"{name}.unpack_hook" for name in names))
 
@@ -167,6 +175,8 @@ def _hooks_one_by_one(node: Any, name: str) -> list[Any]:
 def kept_tensors(node: Any) -> list[torch.Tensor]:
     """What the node of a custom Function saved for its backward, read past its unpack hooks: packed things are none."""
     try:
+        if not TELLS_HOOKS:
+            return [] if tensor_hooks.unpack_hooks else [one for one in node.saved_tensors if one is not None]
         saved = [one.data for one in node._raw_saved_tensors if one is not None]
     except Exception:  # freed
         return []

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 import torch
 import torch.distributed as dist

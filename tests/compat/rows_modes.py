@@ -209,6 +209,34 @@ def compiled_aot_eager() -> object:
     return compiled("aot_eager")
 
 
+@rows.add('`torch.compile(backend="inductor")`, where a C++ compiler is', calls=2)
+def compiled_inductor() -> object:
+    torch._dynamo.reset()
+    x = torch.randn(4, requires_grad=True)
+    ready = torch.compile(lambda x: (x.sin() * x.exp()).tanh().sum())
+    for _ in range(2):
+        ready(x).backward()
+    return x.grad
+
+
+@rows.add(
+    "the same where buffers are donated",
+    expect="recorded",
+    why="torch.compile lets this backward reuse the memory of what it needs",
+)
+def compiled_donated() -> object:
+    from torch._functorch import config
+
+    torch._dynamo.reset()
+    before, config.donated_buffer = config.donated_buffer, True
+    try:
+        x = torch.randn(4, requires_grad=True)
+        torch.compile(lambda x: (x.sin() * x.exp()).tanh().sum(), backend="aot_eager")(x).backward()
+    finally:
+        config.donated_buffer = before
+    return x.grad
+
+
 # ---------------------------------------------------------------- threads
 
 

@@ -18,7 +18,14 @@ RANKS = Path(__file__).parent / "ranks.py"
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What each rank says of the rows."""
     meeting = tmp_path_factory.mktemp("ranks") / "meeting"
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    paths = os.pathsep.join(map(str, (RANKS.parents[2], *sys.path)))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
     ranks = [
         subprocess.Popen(
             [sys.executable, str(RANKS), rank, str(meeting)],
