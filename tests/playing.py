@@ -22,6 +22,8 @@ class Play:
         self.sent: list[m.Request] = []
         self.files: list[str] = []
         """sources that were asked for"""
+        self.early: list[m.ReadSaved] = []
+        """what was asked for before anybody looked"""
         self.session.send = self._send
         self.drawing = drawing or two_outputs_drawing()
         self.graph = self.drawing.graph()
@@ -31,6 +33,8 @@ class Play:
     def _send(self, request: m.Request) -> None:
         if isinstance(request, m.ReadSource):
             self.files.append(request.file)
+        elif isinstance(request, m.ReadSaved) and request.request < 0:
+            self.early.append(request)
         else:
             self.sent.append(request)
 

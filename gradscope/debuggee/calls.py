@@ -37,6 +37,8 @@ _VECTORISED = CannotExplore(
     "is_grads_batched gives every gradient a hidden dimension, so no single pass can be shown",
     "give one seed at a time to look at it",
 )
+_READ_AT_ONCE = 20_000
+"""Nodes of a graph that frees what it keeps before the stop: of a larger one it is not read."""
 _PATIENCE = 10.0
 """Seconds for which a call waits for another thread's that is being recorded. Then it passes: that one may wait for this."""
 
@@ -250,6 +252,8 @@ class Calls:
                 assert stop.subject is not None
                 if not stop.subject.empty:
                     stop.show()
+                    if self._server.configure.saved:
+                        stop.show_saved()
                 extra = self._extra_pass(call, stop)
                 if call.reason != "call" or call.batched:
                     if call.batched:
@@ -326,6 +330,7 @@ class Calls:
         """With `--once`, or where trying out would be wrong: the call runs, recorded, and then we stop."""
         assert stop.subject is not None
         stop.show()
+        stop.show_saved(most=_READ_AT_ONCE)
         if stop.subject.captured.refusal:
             stop.refuse(
                 0, CannotExplore("this pass cannot be run beforehand", stop.subject.captured.refusal, "its own run is recorded")

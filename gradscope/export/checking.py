@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, GraphColumns, TapeColumns
+from gradscope.model.saved import STATES, Looked, SavedColumns
 from gradscope.model.tensors import NO_TENSOR, TensorColumns
 
 
@@ -30,6 +31,8 @@ def check_graph(columns: GraphColumns) -> None:
     for leaf in columns.leaves:
         _one("leaf", leaf.node, UNKNOWN, nodes)
         _one("leaf", leaf.origin, UNKNOWN, len(columns.origins))
+    for node in (*(hook.node for hook in columns.hooks), *columns.backward_code):
+        _one("hook", node, 0, nodes)
 
 
 def check_tape(columns: TapeColumns, graph: BackwardGraph) -> None:
@@ -55,6 +58,51 @@ def check_tape(columns: TapeColumns, graph: BackwardGraph) -> None:
         _one("seed", seed.tensor, NO_TENSOR, tensors)
         _one("seed", seed.root, 0, max(1, len(graph.roots)))
     _one("root", columns.root, UNKNOWN, len(graph))
+    for effect in columns.hook_effects:
+        _one("hook", effect.hook, 0, len(graph.columns.hooks))
+        _one("hook step", effect.step, 1, steps + 1)
+        _one("hook tensor", effect.before, NO_TENSOR, tensors)
+        _one("hook tensor", effect.after, NO_TENSOR, tensors)
+    for change in columns.changes:
+        _one("what-if", change.node, 0, len(graph))
+        _one("what-if", change.edge, UNKNOWN, graph.edge_count)
+        _one("what-if", change.before, NO_TENSOR, tensors)
+
+
+def check_saved(columns: SavedColumns, graph: BackwardGraph) -> None:
+    """
+    Raises:
+        ValueError: a column has the wrong length, or an index points at nothing.
+    """
+    rows = _length("saved node", columns.node)
+    for name in ("name", "shape", "dtype", "storage"):
+        _same_length(f"saved {name}", getattr(columns, name), rows)
+    _same_length("saved state", columns.state, rows, width=1)
+    for name in ("version_saved", "version_now"):
+        _same_length(f"saved {name}", getattr(columns, name), rows, width=8)
+    storages = len(columns.storage_bytes)
+    if not len(columns.storage_owner) == len(columns.storage_device) == storages:
+        raise ValueError(f"saved storages: {storages} with {len(columns.storage_owner)} owners")
+    _indices("saved node", columns.node, 0, len(graph))
+    _indices("saved name", columns.name, 0, len(columns.names))
+    _indices("saved shape", columns.shape, UNKNOWN, len(columns.shapes))
+    _indices("saved dtype", columns.dtype, UNKNOWN, len(columns.dtypes))
+    _indices("saved storage", columns.storage, UNKNOWN, storages)
+    for state in columns.state:
+        _one("saved state", state, 0, len(STATES))
+    for node in columns.untold:
+        _one("saved node", node, 0, len(graph))
+
+
+def check_looked(looked: Looked, graph: BackwardGraph) -> None:
+    """
+    Raises:
+        ValueError: a column has the wrong length, or an index points at nothing.
+    """
+    _one("inspected node", looked.node, 0, len(graph))
+    rows = check_tensors(looked.tensors)
+    if len(looked.places) != rows or any(place < 0 for place in looked.places):
+        raise ValueError(f"inspected: {len(looked.places)} places for {rows} tensors")
 
 
 def check_tensors(columns: TensorColumns) -> int:

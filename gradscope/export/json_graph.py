@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Origin, Root
+from gradscope.model.columns import UNKNOWN, Hook, Origin, Root
+from gradscope.model.saved import SavedTable
 
 Fields = dict[str, object]
 
 
-def fields(graph: BackwardGraph | None) -> Fields:
-    """`roots`, `nodes` and `edges`; all empty where nothing was captured."""
+def fields(graph: BackwardGraph | None, saved: SavedTable | None = None) -> Fields:
+    """`roots`, `nodes` and `edges`; all empty where nothing was captured. Nodes tell what they keep where it was read."""
     if graph is None:
         return {"roots": [], "nodes": [], "edges": []}
     return {
         "roots": [_root(root) for root in graph.roots],
-        "nodes": (_node(graph, node) for node in range(len(graph))),
+        "nodes": (_node(graph, node, saved) for node in range(len(graph))),
         "edges": _edges(graph),
     }
 
@@ -42,7 +43,7 @@ def _root(root: Root) -> Fields:
     }
 
 
-def _node(graph: BackwardGraph, node: int) -> Fields:
+def _node(graph: BackwardGraph, node: int, table: SavedTable | None) -> Fields:
     origin = graph.origin(node)
     leaf = ", ".join(graph.leaves[place].name for place in graph.leaves_at(node))
     return {
@@ -54,6 +55,39 @@ def _node(graph: BackwardGraph, node: int) -> Fields:
         "origin": _origin(origin) if origin else None,
         "occurrence": graph.occurrence(node) or None,
         "leaf": text(leaf),
+        "hooks": [_hook(hook) for _, hook in graph.hooks_of(node)],
+        "saved": None if table is None else _saved(table, node),
+    }
+
+
+def _hook(hook: Hook) -> Fields:
+    place = hook.place
+    return {
+        "kind": hook.kind,
+        "name": hook.name,
+        "input_nr": number(hook.input_nr),
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+    }
+
+
+def _saved(table: SavedTable, node: int) -> Fields:
+    """`bytes` counts each storage once; `own` those that nothing but the graph is known to hold."""
+    return {
+        "bytes": table.bytes_of_node(node),
+        "own": table.bytes_of_node(node, own=True),
+        "tensors": [
+            {
+                "name": one.name,
+                "shape": one.shape,
+                "dtype": text(one.dtype),
+                "bytes": one.bytes,
+                "state": one.text,
+                "owner": text(one.owner),
+            }
+            for one in table.of_node(node)
+        ],
+        "untold": text(table.why_untold(node)),
     }
 
 

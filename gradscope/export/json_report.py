@@ -54,7 +54,7 @@ def _stop(stop: StopReport[Finding]) -> Fields:
         "exact_reason": reason,
         "committed": _committed(stop),
         "findings": [_finding(finding) for finding in stop.findings],
-        **json_graph.fields(stop.graph),
+        **json_graph.fields(stop.graph, stop.saved),
         **json_pass.fields(stop.graph, stop.tapes[0] if stop.tapes else None),
         "passes": (json_pass.edited(stop.graph, tape) for tape in stop.tapes[1:] if stop.graph),
     }

@@ -22,12 +22,13 @@ import msgspec
 from gradscope import __version__
 from gradscope.errors import FileError
 from gradscope.export import safetensors_form
-from gradscope.export.checking import check_graph, check_tape
+from gradscope.export.checking import check_graph, check_looked, check_saved, check_tape
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import GraphColumns, TapeColumns
 from gradscope.model.derivatives import Entry
 from gradscope.model.report import CallInfo, Commit, Report, StopReport
+from gradscope.model.saved import Looked, SavedColumns, SavedTable
 from gradscope.model.tape import Tape
 
 FORMAT, VERSION = "gradscope snapshot", 1
@@ -71,6 +72,8 @@ class _Stop(msgspec.Struct):
     committed: Commit | None
     sources: list[str]
     """the files; their text is in `_Run`"""
+    saved: SavedColumns | None = None
+    inspected: list[Looked] = []
 
 
 # ---------------------------------------------------------------- write
@@ -131,6 +134,8 @@ def _columns(stop: StopReport[Finding]) -> _Stop:
         findings=stop.findings,
         committed=stop.committed,
         sources=list(stop.sources),
+        saved=stop.saved.columns if stop.saved else None,
+        inspected=list(stop.inspected.values()),
     )
 
 
@@ -237,6 +242,8 @@ def _report(archive: zipfile.ZipFile) -> Report[Finding]:
                 committed=stop.committed,
                 sources={file: run.sources[file] for file in stop.sources},
                 tensors=of_stop,
+                saved=None if stop.saved is None else SavedTable(stop.saved),
+                inspected={looked.node: looked for looked in stop.inspected},
             )
         )
     return Report(run.script, run.arguments, run.python, run.torch, tuple(stops), run.findings, run.formulas)
@@ -244,9 +251,15 @@ def _report(archive: zipfile.ZipFile) -> Report[Finding]:
 
 def _recorded(stop: _Stop) -> tuple[BackwardGraph | None, tuple[Tape, ...]]:
     if stop.graph is None:
+        if stop.saved is not None or stop.inspected:
+            raise ValueError("saved tensors of no graph")
         return None, ()
     check_graph(stop.graph)
     graph = BackwardGraph(stop.graph)
+    if stop.saved is not None:
+        check_saved(stop.saved, graph)
+    for looked in stop.inspected:
+        check_looked(looked, graph)
     for columns in stop.tapes:
         check_tape(columns, graph)
     return graph, tuple(Tape(columns, graph) for columns in stop.tapes)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.derivatives import Entry
+from gradscope.model.saved import Looked, SavedTable
 from gradscope.model.tape import Tape
 
 Finding = TypeVar("Finding")
@@ -87,6 +88,10 @@ class StopReport(Generic[Finding]):
     """file -> its text, for the files that the graph's origins and the call speak of"""
     tensors: Mapping[tuple[int, int], TensorData] = field(default_factory=dict, repr=False)
     """(number of the tape, number of the tensor in it) -> the tensor itself, where it was fetched"""
+    saved: SavedTable | None = None
+    """What the nodes keep for backward, where it was read."""
+    inspected: Mapping[int, Looked] = field(default_factory=dict, repr=False)
+    """The nodes that were looked into."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.tensors import TensorColumns
 
 HERE, FREED, PACKED, RECOMPUTED, EDITED = range(5)
 """States of a saved tensor: it can be read; its graph was freed; a saved-tensor hook packed it; checkpoint makes it anew; it was
@@ -85,6 +86,19 @@ class Saved:
     def text(self) -> str:
         """The state's name."""
         return STATES[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one node keeps, looked into while the script stood still."""
+
+    node: int
+    tensors: TensorColumns
+    """a row for each saved tensor that could be read"""
+    places: list[int]
+    """for each row of `tensors` its place among the node's saved tensors"""
+    attributes: list[tuple[str, str]]
+    notes: list[str]
 
 
 class SavedTable:

@@ -288,6 +288,8 @@ class Configure(_Message, frozen=True):
     origins: bool = True
     budget: int = 0
     """bytes of gradients to hold per device; 0 for a quarter of what is free"""
+    saved: bool = False
+    """headless: tell of each recorded call what its nodes keep"""
 
 
 class Explore(_Message, frozen=True):

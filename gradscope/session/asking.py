@@ -16,6 +16,10 @@ Collected = Callable[[int], None]
 """called once all that can be sent has come, with how many tensors could not be had"""
 
 
+Settled = Callable[[GradscopeError | None], None]
+"""called once when a request is answered, or with why it is not"""
+
+
 class Asking:
     """Numbers requests and hands each answer to whoever asked."""
 
@@ -25,6 +29,10 @@ class Asking:
         self._slices: dict[int, Fetched] = {}
         self._collecting: dict[int, int] = {}
         """request -> how many tensors it is for"""
+        self._looks: dict[int, Settled] = {}
+        """requests about what nodes keep"""
+        self._early = itertools.count(-1, -1)
+        """numbers of what nobody has asked for: nobody is told when it is refused"""
         self._missing = 0
         self._collected: Collected = lambda missing: None
 
@@ -41,6 +49,27 @@ class Asking:
 
     def debug(self, node: int, tape: int) -> None:
         self._send(m.Debug(next(self._numbers), node, tape))
+
+    def read_saved(self, settled: Settled) -> None:
+        number = next(self._numbers)
+        self._looks[number] = settled
+        self._send(m.ReadSaved(number))
+
+    def read_saved_early(self, settled: Settled) -> None:
+        """The same when nobody waits for it yet."""
+        number = next(self._early)
+        self._looks[number] = settled
+        self._send(m.ReadSaved(number))
+
+    def inspect(self, node: int, settled: Settled) -> None:
+        number = next(self._numbers)
+        self._looks[number] = settled
+        self._send(m.Inspect(number, node))
+
+    def fetch_saved(self, node: int, place: int, index: list[tuple[int, int, int]], done: Fetched) -> None:
+        number = next(self._numbers)
+        self._slices[number] = done
+        self._send(m.FetchSaved(number, node, place, index))
 
     def pick_root(self, tensor: int, seed: str) -> int:
         number = next(self._numbers)
@@ -60,6 +89,11 @@ class Asking:
         for request in requests:
             self._send(request)
 
+    def answered(self, request: int) -> None:
+        """A request about what nodes keep is answered."""
+        if settled := self._looks.pop(request, None):
+            settled(None)
+
     def sliced(self, report: m.TensorSlice) -> None:
         if done := self._slices.pop(report.request, None):
             done(report)
@@ -76,6 +110,9 @@ class Asking:
         if done := self._slices.pop(request, None):
             done(error)
             return True
+        if settled := self._looks.pop(request, None):
+            settled(error)
+            return request < 0
         if request in self._collecting:
             self.sent(request, self._collecting[request])
             return True
@@ -86,5 +123,8 @@ class Asking:
         slices, self._slices = self._slices, {}
         for done in slices.values():
             done(error)
+        looks, self._looks = self._looks, {}
+        for settled in looks.values():
+            settled(error)
         for request, count in list(self._collecting.items()):
             self.sent(request, count)

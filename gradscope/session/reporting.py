@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from gradscope.findings.diagnosis import worst_first
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import GraphColumns
 from gradscope.model.report import CallInfo, Commit, Site, StopReport, TensorData
-from gradscope.protocol.messages import Call, Committed, TensorBytes
+from gradscope.model.saved import Looked
+from gradscope.protocol.messages import Call, Committed, Inspected, TensorBytes
+from gradscope.session.inspected import Keeps
 from gradscope.session.view import Stop
 
 Tensors = Mapping[tuple[int, int], TensorData]
 """(number of the tape, number of the tensor in it) -> the tensor"""
 
 
-def report_of(stop: Stop, tensors: Tensors, sources: Mapping[str, list[str]]) -> StopReport[Finding]:
+def report_of(stop: Stop, tensors: Tensors, sources: Mapping[str, list[str]], keeps: Keeps) -> StopReport[Finding]:
     """A stop as exports want it, with the sources its graph speaks of."""
     call = stop.call
     wanted = files_of(stop.graph, call)
@@ -36,6 +41,11 @@ def report_of(stop: Stop, tensors: Tensors, sources: Mapping[str, list[str]]) ->
         committed=_commit(stop.committed),
         sources={file: "\n".join(sources[file]) + "\n" for file in wanted if file in sources},
         tensors=dict(tensors),
+        saved=keeps.saved,
+        inspected={
+            node: Looked(node, one.tensors, list(one.places), list(one.attributes), list(one.notes))
+            for node, one in keeps.inspected.items()
+        },
     )
 
 
@@ -66,10 +76,26 @@ def stop_of(report: StopReport[Finding]) -> Stop:
     )
 
 
+def keeps_of(report: StopReport[Finding]) -> Keeps:
+    """What a snapshot knows of what the nodes kept."""
+    looked = {
+        node: Inspected(0, node, one.tensors, one.places, one.attributes, one.notes) for node, one in report.inspected.items()
+    }
+    return Keeps(report.saved, looked)
+
+
 def files_of(graph: BackwardGraph | None, call: Call) -> Iterable[str]:
     """The files that a stop speaks of, that of the call first."""
-    origins = graph.columns.origins if graph is not None else []
-    return dict.fromkeys([call.file, *(origin.file for origin in origins)])
+    columns = graph.columns if graph is not None else GraphColumns()
+    backward = (place.file for place in columns.backward_code.values())
+    return dict.fromkeys([call.file, *(origin.file for origin in columns.origins), *backward])
+
+
+def merged(findings: Iterable[Finding], call: int | None = None) -> list[Finding]:
+    """Worst first, without repeats, otherwise in the order found; those without a call get `call`."""
+    if call is not None:
+        findings = (finding if finding.call else replace(finding, call=call) for finding in findings)
+    return worst_first(dict.fromkeys(findings))
 
 
 def data_of(tensor: TensorBytes) -> TensorData:

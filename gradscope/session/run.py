@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from gradscope.errors import GradscopeError
 from gradscope.findings import diagnose
-from gradscope.findings.diagnosis import worst_first
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.checks import CheckResult
 from gradscope.model.derivatives import Entry
 from gradscope.model.report import Report as RunReport
 from gradscope.model.report import TensorData
@@ -24,44 +21,14 @@ from gradscope.session.asking import Asking
 from gradscope.session.breaks import Breaks, Met
 from gradscope.session.formulas import Library
 from gradscope.session.landmark import Landmark
+from gradscope.session.reporting import merged
 from gradscope.session.sources import Sources
 from gradscope.session.stepping import Walk
 from gradscope.session.tour import Tour
-from gradscope.session.view import Busy, Exit, RefusedSeed, State, Stop, View
+from gradscope.session.view import Busy, Exit, RefusedSeed, State, Stop, View, signal_name
+from gradscope.session.visit import Visit
 
 STOPS_KEPT = 64
-
-
-@dataclass(slots=True)
-class Visit:
-    """A stop, and where the person stands in it."""
-
-    stop: Stop
-    walk: Walk | None = None
-    """None until a pass was recorded"""
-    tensors: dict[tuple[int, int], TensorData] = field(default_factory=dict)
-    """(tape, tensor) -> what was sent for an export"""
-    last: int = 0
-    """number of the pass that the debuggee ran last: the one whose seeds an edited resume uses"""
-    asked: dict[int, list[str]] = field(default_factory=dict)
-    """request -> the seeds it asked for"""
-    texts: dict[int, list[str]] = field(default_factory=dict)
-    """number of a pass -> the seeds that were typed for it, one a root"""
-
-    same_seeds: dict[int, int] = field(default_factory=dict)
-    """request of a pass with other what-ifs -> the pass whose seeds it takes"""
-    seeds_from: dict[int, int] = field(default_factory=dict)
-    """number of such a pass -> the pass whose seeds it has"""
-    checks: dict[int, CheckResult] = field(default_factory=dict)
-    """node -> what a check of it found; a new dict with each check"""
-
-    def seeded_as(self, tape: Tape) -> int:
-        """The number that stands for the seeds of a pass: those of another one that it took them from."""
-        return self.seeds_from.get(tape.number, tape.number)
-
-    def texts_of(self, tape: Tape) -> list[str]:
-        """The seeds that would make this pass again; empty ones are the script's own."""
-        return list(self.texts.get(tape.number, [""] * len(tape.seeds)))
 
 
 class Run:
@@ -145,7 +112,7 @@ class Run:
         """The process is gone; `returncode` as subprocess gives it (negative for a signal)."""
         died = self._exit or Exit(0)
         number = max(0, -returncode)
-        message = died.message or (f"killed by signal {number} ({_signal_name(number)})" if number else "")
+        message = died.message or (f"killed by signal {number} ({signal_name(number)})" if number else "")
         self._exit = Exit(128 + number if number else returncode, number, message, died.traceback)
         self._gone = True
         self.state = State.CRASHED if message else State.ENDED
@@ -191,6 +158,9 @@ class Run:
             case m.Debugged():
                 self._busy = None
                 self.notice = f"pdb is over: the backward raised {report.error}" if report.error else "pdb is over"
+            case m.SavedRead() | m.Inspected():
+                visit.keeps.take(report)
+                self._asking.answered(report.request)
             case m.TensorBytes():
                 visit.tensors[report.tape, report.tensor] = TensorData(report.dtype, tuple(report.shape), report.data)
             case m.Committed():
@@ -238,12 +208,16 @@ class Run:
             place = Related(stop.call.file, stop.call.line, "the call") if stop.call.file else None
             found += diagnose(stop.graph, tape, inputs=stop.call.has_inputs, call=place)
             self._begin_walk(visit, tape)
+            self._first_recorded(visit)
         else:
             self._show_tape(visit, tape)
         stop.findings = merged([*stop.findings, *found], call=stop.call.number)
         if first and visit.walk is not None and stop.reason == "breakpoint":
             met = self._met(visit.walk)
             self.notice = f"{met.at(met.steps[0])}: c goes there" if met.steps else f"{stop.detail} was met"
+
+    def _first_recorded(self, visit: Visit) -> None:
+        """The first pass of a stop is there: what is asked for without being told to."""
 
     def _note_dropped(self, before: Sequence[Tape], kept: Sequence[Tape]) -> None:
         gone = [tape.number for tape in before if all(tape.number != other.number for other in kept)]
@@ -380,12 +354,14 @@ class Run:
             search=walk.search,
             matches=walk.matches,
             checks=self._visits[self._at].checks,
+            saved=self._visits[self._at].keeps.saved,
+            inspected=self._visits[self._at].keeps.inspected,
             edited=walk.tape.edited,
         )
 
     def report(self) -> RunReport[Finding]:
         """All that is recorded, as exports want it."""
-        stops = (reporting.report_of(visit.stop, visit.tensors, self._sources.lines) for visit in self._visits)
+        stops = (reporting.report_of(visit.stop, visit.tensors, self._sources.lines, visit.keeps) for visit in self._visits)
         return RunReport(
             self.script, self.arguments, self._python, self._torch, tuple(stops), tuple(self._outside), self._entries()
         )
@@ -416,17 +392,3 @@ class Run:
 
     def _note_error(self, error: GradscopeError) -> None:
         self.notice = ": ".join(part for part in (error.what, error.why) if part)
-
-
-def merged(findings: Iterable[Finding], call: int | None = None) -> list[Finding]:
-    """Worst first, without repeats, otherwise in the order found; those without a call get `call`."""
-    if call is not None:
-        findings = (finding if finding.call else replace(finding, call=call) for finding in findings)
-    return worst_first(dict.fromkeys(findings))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "real-time"  # SIGRTMIN+n has no name of its own

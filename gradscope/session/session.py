@@ -17,13 +17,14 @@ from gradscope.session.asking import Collected, Fetched
 from gradscope.session.breaks import condition
 from gradscope.session.browsing import NOTHING
 from gradscope.session.formulas import Library
+from gradscope.session.inspecting import Inspecting
 from gradscope.session.passes import with_seeds
-from gradscope.session.run import Visit
 from gradscope.session.view import Busy, State
+from gradscope.session.visit import Visit
 from gradscope.session.what_ifs import OVER, Trying
 
 
-class Session(Trying):
+class Session(Trying, Inspecting):
     """One run of a script, or one opened snapshot, with one method a key."""
 
     @classmethod
@@ -36,7 +37,7 @@ class Session(Trying):
         session.library = Library.of(Formulas(report.formulas, report.torch)) if report.formulas else Library()
         session.library.want(report.torch)
         for stopped in report.stops:
-            visit = Visit(reporting.stop_of(stopped), tensors=dict(stopped.tensors))
+            visit = Visit(reporting.stop_of(stopped), tensors=dict(stopped.tensors), keeps=reporting.keeps_of(stopped))
             session._visits.append(visit)
             session._sources.add(stopped.sources)
             if visit.stop.graph is not None and visit.stop.passes:
@@ -236,8 +237,19 @@ class Session(Trying):
             done(GradscopeError("that tensor is gone", why, "its summary stays; E saves tensors while the script is stopped"))
 
     def collect(self, done: Collected) -> None:
-        """Fetch the tensors of the stop shown for a report that is to hold them; `done` gets how many could not be had."""
+        """Fetch what a report is to hold of the stop shown: its tensors, and what its nodes keep.
+
+        `done` gets how many tensors could not be had.
+        """
         visit = self._here
+        if visit is None or not self.live or visit.stop.graph is None or visit.keeps.saved is not None:
+            self._collect_tensors(done)
+            return
+        self._busy = Busy("reading what the nodes keep")
+        self._asking.read_saved(lambda _: self._collect_tensors(done))
+
+    def _collect_tensors(self, done: Collected) -> None:
+        visit, self._busy = self._here, None
         wanted = [(tape.number, held_tensors(tape)) for tape in visit.stop.passes] if visit and self.live else []
         if not wanted:
             done(0)

@@ -9,10 +9,12 @@ from gradscope.protocol.messages import Configure, Request
 from gradscope.session.formulas import Library
 from gradscope.session.launcher import Launched, launch
 from gradscope.session.session import Session
-from gradscope.settings import Options
+from gradscope.settings import STDOUT, Options
 
 WHOLE_TENSORS = (".gscope", ".safetensors")
 """exports that hold the gradients themselves"""
+WITH_SAVED = (".gscope", ".json")
+"""exports that tell what nodes keep for backward"""
 
 
 def start(options: Options, size: tuple[int, int], again: Session | None = None) -> tuple[Session, Launched]:
@@ -57,4 +59,5 @@ def configure(options: Options) -> Configure:
         once=options.once,
         origins=options.origins,
         budget=options.budget,
+        saved=options.headless and any(path.endswith(WITH_SAVED) or path == STDOUT for path in options.exports),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -69,6 +70,14 @@ class Exit:
     message: str = ""
     """`RuntimeError: …`, `killed by signal 11 (SIGSEGV)`; empty for a clean end"""
     traceback: str = ""
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "real-time"  # SIGRTMIN+n has no name of its own
 
 
 @dataclass(frozen=True, slots=True)

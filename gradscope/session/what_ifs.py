@@ -9,10 +9,10 @@ from gradscope.model.columns import UNKNOWN, Change
 from gradscope.model.tape import Tape
 from gradscope.session.browsing import NOTHING, Browsing
 from gradscope.session.passes import asked_for, repeatable, same_changes, with_seeds
-from gradscope.session.run import Visit
 from gradscope.session.seeding import scales
 from gradscope.session.stepping import Walk
 from gradscope.session.view import Busy, State
+from gradscope.session.visit import Visit
 
 OVER = "the script is over: R runs it again"
 

@@ -13,10 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 from reports import FINDING, empty_report, random_report, stop_of, two_outputs_report
+from saved_rows import Row, saved_columns
 
 from gradscope.export.json_report import chunks, schema
 from gradscope.findings.finding import Finding
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import CodePlace, Hook
 from gradscope.model.report import Commit, Report
+from gradscope.model.saved import RECOMPUTED, SavedTable
 
 VALIDATOR = Draft202012Validator(schema())
 
@@ -55,6 +59,27 @@ def test_two_outputs() -> None:
     assert leaf["contribution"]["values"] == pytest.approx([2 + math.cos(1), 40 + 10 * math.cos(2)])
     assert leaf["before"] is None
     assert leaf["after"] == leaf["contribution"]
+
+
+def test_what_nodes_keep_and_their_hooks() -> None:
+    report = two_outputs_report()
+    stop = report.stops[0]
+    assert stop.graph is not None
+    assert all((node["saved"], node["hooks"]) == (None, []) for node in written(report)["calls"][0]["nodes"])
+    rows = [Row(0, "self", 0), Row(1, "self", -1, RECOMPUTED, versions=(-1, -1))]
+    hooks = [Hook(1, 0, "tensor", "clip", CodePlace("/a.py", 3, "clip"))]
+    graph = BackwardGraph(dataclasses.replace(stop.graph.columns, hooks=hooks))
+    saved = dataclasses.replace(stop, graph=graph, saved=SavedTable(saved_columns(rows, [(16, "leaf x")])))
+    product, sine, *_ = written(dataclasses.replace(report, stops=(saved,)))["calls"][0]["nodes"]
+    assert product["saved"] == {
+        "bytes": 16,
+        "own": 0,
+        "tensors": [{"name": "self", "shape": [2], "dtype": "float32", "bytes": 16, "state": "here", "owner": "leaf x"}],
+        "untold": None,
+    }
+    [gone] = sine["saved"]["tensors"]
+    assert (gone["state"], gone["shape"], gone["dtype"], gone["bytes"]) == ("recomputed", None, None, 0)
+    assert sine["hooks"] == [{"kind": "tensor", "name": "clip", "input_nr": 0, "file": "/a.py", "line": 3}]
 
 
 def test_findings() -> None:

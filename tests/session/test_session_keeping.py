@@ -8,6 +8,7 @@ from playing import Play
 
 from gradscope.errors import GradscopeError, UsageError
 from gradscope.findings.finding import Finding
+from gradscope.model.saved import SavedColumns
 from gradscope.protocol import messages as m
 from gradscope.session.session import Session
 from gradscope.session.view import State
@@ -195,6 +196,9 @@ def test_tensors_are_collected_for_a_report():
     play = big()
     missing: list[int] = []
     play.session.collect(missing.append)
+    (read,) = play.take()
+    assert isinstance(read, m.ReadSaved)
+    play.tell(m.SavedRead(read.request, SavedColumns()))
     (request,) = play.take()
     assert isinstance(request, m.FetchTensors)
     seed = play.shown.seeds[0].tensor
