@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.backward_graph import BackwardGraph, short_op
 from gradscope.model.columns import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
@@ -44,6 +45,7 @@ class SourceLines:
         self._graph = graph
         self._tape = tape
         self._steps_by_line: dict[tuple[str, int], array[int]] = {}
+        self._ops_by_line: dict[tuple[str, int], tuple[str, ...]] = {}
 
     @classmethod
     def of(cls, graph: BackwardGraph, tape: Tape) -> SourceLines:
@@ -68,6 +70,23 @@ class SourceLines:
     def nodes(self, file: str, line: int) -> list[int]:
         """What a line made, leaves included, by number."""
         return self._nodes_of(self._by_file.get(file, {}).get(line, []))
+
+    def steps(self, file: str, line: int) -> Sequence[int]:
+        """When the nodes that a line made run, ascending."""
+        return self._steps(file, line)
+
+    def ops(self, file: str, line: int) -> tuple[str, ...]:
+        """The different nodes that a line made, in the order in which the pass first runs them: `Tanh`, `Add`, `Mm`."""
+        if (file, line) not in self._ops_by_line:
+            nodes = (self._tape.node_at(step) for step in self._steps(file, line))
+            ops = dict.fromkeys(self._graph.op_index(node) for node in nodes if not self._graph.is_accumulate(node))
+            self._ops_by_line[file, line] = tuple(short_op(self._graph.columns.ops[op]) for op in ops)
+        return self._ops_by_line[file, line]
+
+    def code(self, file: str, line: int) -> str:
+        """The statement at a line, as its origins have it: for a file whose text is not here."""
+        origins = self._by_file.get(file, {}).get(line, [])
+        return next((self._graph.columns.origins[origin].code for origin in origins), "")
 
     def mark(self, file: str, line: int, step: int) -> Mark | None:
         """How a line stands after a step; None for lines that made nothing."""

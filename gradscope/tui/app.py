@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from gradscope.settings import Options
     from gradscope.tui.widgets.lower import LowerPane
     from gradscope.tui.widgets.seed import SeedPane
+    from gradscope.tui.widgets.source import SourcePane
     from gradscope.tui.widgets.tape import TapePane
 
 _LIVING = actions.living()
 
-TABBED = (3, 5)
-"""panes that have tabs"""
+TABBED = (2, 3, 5)
+"""panes that have tabs, or files, to turn to"""
 
 
 class GradscopeApp(Exploring, inherit_bindings=False):
@@ -196,7 +197,7 @@ class GradscopeApp(Exploring, inherit_bindings=False):
 
     def action_tab(self, direction: int) -> None:
         pane = self._focused_pane()
-        cast("LowerPane", pane if pane.NUMBER in TABBED else self._panes[TABBED[0]]).tab(direction)
+        cast("LowerPane", pane if pane.NUMBER in TABBED else self._panes[3]).tab(direction)
 
     def action_finding(self, direction: int) -> None:
         """To the next finding, with what it says in sight; also where it has no node to go to."""
@@ -224,6 +225,12 @@ class GradscopeApp(Exploring, inherit_bindings=False):
         self.lower.open_tab(tab)
         self._put_below(below)
         self.screen_stack[0].set_focus(focused if focused is not None and focused.is_attached else self.tape)
+
+    def _place(self) -> tuple[str, int] | None:
+        """What the editor opens: the line under the Source pane's cursor where that pane has the keys, else the selection's."""
+        pane = self._focused_pane() if self._panes else None
+        place = cast("SourcePane", pane).place if pane is not None and pane.NUMBER == 2 else None
+        return place or super()._place()
 
     def action_edit_seed(self) -> None:
         cast("SeedPane", self._panes[4]).edit()

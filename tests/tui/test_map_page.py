@@ -123,7 +123,7 @@ def test_boxes_of_a_folded_transformer() -> None:
     text = "\n".join(page(gpt_view(6), 110, 70))
     assert "[● lm_head Linear 443.4  ]" in text
     assert "[○ h.4…h.0 Block ×5 ·      ]" in text
-    assert page(gpt_view(6))[-1] == "22 rows as boxes do not fit here: z zooms, h folds"
+    assert page(gpt_view(6))[-1] == "22 rows as boxes do not fit here: z zooms, - folds"
 
 
 def test_nothing_recorded() -> None:

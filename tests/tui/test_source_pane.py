@@ -70,7 +70,7 @@ async def test_a_line_of_a_loop_says_which_round(shown, sight) -> None:
     sources = {file: ["import torch"] * 6 + ["    h = torch.tanh(h @ W + b)"]}
     async with shown(view_of(walk, [tape], CALL, sources=sources)) as pilot:
         lines = sight(pilot).pane("source")
-    assert " ▶  7      h = torch.tanh(h @ W + b) ● 6th of 6" in lines
+    assert " ▶  7      h = torch.tanh(h @ W + b) ● 6th of 6  0.990  Add" in lines
     assert lines[0].startswith("─2 Source  rnn.py")
 
 
@@ -83,11 +83,19 @@ async def test_a_click_means_the_lines_node(shown, sight) -> None:
     assert [message.node for message in wanted.values()] == [0]
 
 
-async def test_unknown_source_leaves_the_pane_empty(shown, sight) -> None:
+async def test_a_file_that_is_not_here_says_so_and_shows_what_is_known(shown, sight) -> None:
     async with shown(two_outputs_view(sources={})) as pilot:
         lines = sight(pilot).pane("source")
     assert lines[0].startswith("─2 Source  two_outputs.py")
-    assert not any(line.strip() for line in lines[1:])
+    assert lines[1:8] == [
+        "       the text of /home/ada/two_outputs.py is not here",
+        "       what is known of it:",
+        "    9  x = torch.tensor([1., 2.], requires_grad=True)",
+        "   10  a = x * x              ○",
+        " ▶ 11  b = x.sin()            ● ‖∂b‖ 10.05",
+        "   12  J = a + b              ● ‖∂J‖ 10.05",
+        "   14  J.backward(gradient=v) ▽ seed",
+    ]
 
 
 def test_calls_are_found_in_code_not_in_comments() -> None:

@@ -59,7 +59,7 @@ def write(view: View, width: int, height: int) -> list[Content]:
     if drawn:
         return [*drawn, Content(), *near]
     if len(near) + 2 <= height and _drawable(tape, rows):
-        said = Content.styled(f"{len(rows.covering)} rows as boxes do not fit here: z zooms, h folds", MUTED)
+        said = Content.styled(f"{len(rows.covering)} rows as boxes do not fit here: z zooms, - folds", MUTED)
         near += [Content(), said.truncate(width, ellipsis=True)]
     return near
 

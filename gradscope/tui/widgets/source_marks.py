@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradscope.model.source_lines import SourceLines
 from gradscope.model.tape import Tape
+from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import numbers
 from gradscope.tui.glyphs import PENDING, RUN, SEED
+from gradscope.tui.widgets.line import cells
+
+OPS_NAMED = 3
 
 _CALLS = re.compile(r"\.backward\s*\(|\bautograd\s*\.\s*grad\s*\(")
 
@@ -20,22 +23,67 @@ class Mark:
     """One line's state."""
 
     sign: str
-    text: str = ""
+    parts: tuple[str, ...] = ()
+    """what matters most first: the last ones are left out where there is no room"""
+
+    def text(self, room: int) -> str:
+        """As many of the parts as fit; the first is cut rather than left out."""
+        text = self.parts[0] if self.parts else ""
+        for part in self.parts[1:]:
+            if cells(text) + 2 + cells(part) > room:
+                break
+            text += f"  {part}"
+        return text
 
 
-def mark(tape: Tape, file: str, line: int, step: int, here: bool = False) -> Mark | None:
-    """What to write beside a line after a step; `here` where the playhead stands on it. None for lines that made no node."""
-    graph = tape.graph
-    state = SourceLines.of(graph, tape).mark(file, line, step)
-    if state is None or graph.is_accumulate(state.node):
+def mark(tape: Tape, file: str, line: int, step: int, here: bool = False, chosen: int | None = None) -> Mark | None:
+    """What to write beside a line after a step.
+
+    Args:
+        tape: the pass.
+        file: as origins name it.
+        line: of that file.
+        step: where the playhead stands.
+        here: it stands on this line.
+        chosen: the selected node, where it is one of this line's: the mark then speaks of it.
+
+    Returns:
+        None for lines that made no node, or only leaves.
+    """
+    lines = SourceLines.of(tape.graph, tape)
+    state = lines.mark(file, line, step)
+    if state is None or tape.graph.is_accumulate(state.node):
         return None
-    if not state.done:
-        return Mark(PENDING, "not in this pass" if state.state == "never" else "")
-    if here and state.occurrences > 1:
-        return Mark(RUN, f"{ordinal(state.occurrence)} of {state.occurrences}")
-    norm = "none arrives" if math.isnan(state.norm) and state.tensor < 0 else numbers.norm(state.norm)
-    name = graph.gradient_name(state.node)
-    return Mark(RUN, f"‖{name}‖ {norm}" if name else norm)
+    if state.state == "never":
+        return Mark(PENDING, ("not in this pass",))
+    single = chosen if chosen is not None and state.nodes > 1 else state.node if here and state.occurrences > 1 else None
+    if single is not None:
+        return _of_node(tape, single, step)
+    ops, count = lines.ops(file, line), f"×{state.occurrences:,}" if state.occurrences > 1 else ""
+    if state.state == "partial":
+        count = f"{state.done:,} of {state.nodes:,}"
+    norm = _norm(tape, state.node, state.tensor) if state.done else ""
+    return Mark(RUN if state.done else PENDING, tuple(filter(None, (norm, count, _names(ops) if len(ops) > 1 else ""))))
+
+
+def _of_node(tape: Tape, node: int, step: int) -> Mark:
+    """One node of a line that made several: `6th of 6`, `Tanh`, its norm."""
+    graph, at = tape.graph, tape.step_of(node)
+    ran = 0 < at <= step
+    which = f"{ordinal(graph.occurrence(node))} of {graph.occurrences(node)}" if graph.occurrences(node) > 1 else ""
+    norm = _norm(tape, node, tape.arrived_at(at)) if ran else ""
+    return Mark(RUN if ran else PENDING, tuple(filter(None, (which, norm, graph.short(node)))))
+
+
+def _norm(tape: Tape, node: int, tensor: int) -> str:
+    if tensor == NO_TENSOR:
+        return "none arrives"
+    name = tape.graph.gradient_name(node)
+    return f"‖{name}‖ {numbers.norm(tape.norm(tensor))}" if name else numbers.norm(tape.norm(tensor))
+
+
+def _names(ops: Sequence[str]) -> str:
+    return " ".join(ops[:OPS_NAMED]) + (f" … {len(ops)}" if len(ops) > OPS_NAMED else "")
 
 
 def warm(tape: Tape) -> None:
@@ -58,7 +106,7 @@ def node_of(tape: Tape, file: str, line: int, step: int) -> int | None:
 def calls(lines: Sequence[str]) -> Mapping[int, Mark]:
     """The lines that look like backward calls, while the script has not been stopped."""
     return {
-        number: Mark(SEED, "backward call")
+        number: Mark(SEED, ("backward call",))
         for number, text in enumerate(lines, 1)
         if _CALLS.search(text) and not text.lstrip().startswith("#")
     }
