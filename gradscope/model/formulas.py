@@ -90,7 +90,7 @@ class Formulas:
             outputs=outputs,
             source=f"derivatives.yaml of torch {self.torch}".rstrip(),
             why_not="" if outputs else refused or "torch's table has no derivative for what is needed here",
-            where=list(dict.fromkeys(where)),
+            where=list(dict.fromkeys([*where, *_defaults(entry, outputs)])),
             names=_names(graph, edges),
             edges=edges,
         )
@@ -116,6 +116,14 @@ def spoken(forward: str) -> str:
     parts = re.split(r", (?![^\[(]*[\])])", found[2])
     arguments = (re.sub(r"^[^ =]+ (?=\w)", "", part) for part in parts if part)
     return f"{found[1].partition('.')[0]}({', '.join(arguments)})"
+
+
+def _defaults(entry: Entry, outputs: Sequence[tuple[str, str]]) -> list[str]:
+    """What numbers in a formula are that nobody may have given: `alpha = 1`."""
+    used = set(re.findall(r"\w+", " ".join(text for _, text in outputs)))
+    given = re.findall(r"(\w+)=(-?\d[\d.e-]*)(?=[,)])", entry.forward)
+    said = ", ".join(f"{name} is {value}" for name, value in given if name in used)
+    return [f"{said} where the call gives no other"] if said else []
 
 
 def edges_by_argument(graph: BackwardGraph, node: int, entry: Entry) -> dict[str, list[int]]:
@@ -155,7 +163,6 @@ def _custom(graph: BackwardGraph, node: int) -> Formula:
     edges = {f"input {graph.slot[edge]}": [edge] for edge in graph.out_edges(node)}
     return Formula(
         graph.op(node),
-        forward=f"{name}.apply(…)",
         source=f"backward of {name} ({place.file.rpartition('/')[2]}:{place.line})",
         why_not="its backward is Python, not an entry of torch's table",
         names=_names(graph, edges),
@@ -195,7 +202,11 @@ def target_name(graph: BackwardGraph, edge: int) -> str:
     for place in graph.leaves_at(target):
         if graph.leaves[place].input_nr == graph.input_nr[edge]:
             return graph.leaves[place].name
-    return graph.gradient_name(target).removeprefix("∂")
+    name = graph.gradient_name(target).removeprefix("∂")
+    if not name and graph.op(target) == "TBackward0" and graph.out_edges(target):
+        turned = target_name(graph, graph.out_edges(target)[0])  # of a linear layer: its weight, transposed
+        return f"{turned}ᵀ" if turned else ""
+    return name
 
 
 def _is_complex(graph: BackwardGraph, node: int) -> bool:

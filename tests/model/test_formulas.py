@@ -85,6 +85,8 @@ def test_texts(make: Any, op: str, expected: dict[str, str]) -> None:
 
 def test_numbers_that_are_known_are_put_in() -> None:
     root = torch.addmm(x(4), x(2, 3), x(3, 4))
+    assert formula(root, "AddmmBackward0").where == ["beta is 1, alpha is 1 where the call gives no other"]
+    assert formula(root, "AddmmBackward0", {"alpha": "1", "beta": "1"}).where == []
     assert dict(formula(root, "AddmmBackward0", {"alpha": "1", "beta": "1"}).outputs) == {
         "self": "grad",
         "mat1": "grad @ mat2ᵀ",
@@ -113,6 +115,17 @@ def test_only_what_the_graph_needs_is_written() -> None:
 def test_a_list_has_an_edge_for_each_tensor() -> None:
     found = formula(torch.cat([x(2), x(3), x(4)]), "CatBackward0")
     assert {name: len(edges) for name, edges in found.edges.items()} == {"tensors": 3}
+
+
+def test_the_weight_of_a_linear_layer_is_seen_through_its_transpose() -> None:
+    drawing = Drawing()
+    node, turned, weight = drawing.node("AddmmBackward0"), drawing.node("TBackward0"), drawing.leaf("fc.weight")
+    other = drawing.leaf("fc.bias")
+    drawing.edge(node, other)
+    drawing.edge(node, turned)
+    drawing.edge(turned, weight)
+    found = formulas().of(drawing.graph(), node)
+    assert found.names == {"self": "fc.bias", "mat1": "fc.weightᵀ"}
 
 
 def test_forwards_are_spoken_without_types() -> None:
