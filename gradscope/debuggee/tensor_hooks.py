@@ -48,7 +48,7 @@ def install() -> Callable[[], None]:
             setattr(owner, name, ours)
 
     saved: Any = torch._C._autograd
-    patch(sys.modules["torch._tensor"], "OrderedDict", _table)
+    patch(sys.modules["torch._tensor"], "OrderedDict", _Table)
     patch(saved, "_push_saved_tensors_default_hooks", _noting(saved._push_saved_tensors_default_hooks, "unpack_hooks"))
     patch(saved.SavedTensor, "register_hooks", _noting(saved.SavedTensor.register_hooks, "unpack_hooks"))
     patch(_mixin(), "_register_hook", staticmethod(_noting(_mixin()._register_hook, "node_hooks")))
@@ -121,12 +121,25 @@ class OurHook(partial[Any]):
 
 
 @untraced
-def _table(*arguments: Any) -> OrderedDict[Any, Any]:
+def _table(kind: type, *arguments: Any) -> OrderedDict[Any, Any]:
     table: OrderedDict[Any, Any] = OrderedDict(*arguments)
     frame = sys._getframe(2)
     if frame.f_code.co_name == "register_hook":
         _note(frame, table)
     return table
+
+
+class _Tables(type):
+    """The class of a name that makes real `OrderedDict`s, and that they all are instances of."""
+
+    __call__ = _table
+
+    def __instancecheck__(cls, thing: Any) -> bool:
+        return isinstance(thing, OrderedDict)
+
+
+class _Table(OrderedDict[Any, Any], metaclass=_Tables):
+    pass
 
 
 def _note(frame: FrameType, table: OrderedDict[Any, Any]) -> None:

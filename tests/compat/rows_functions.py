@@ -67,7 +67,7 @@ class Mapped(Function):
         return Mapped.apply(x), in_dims[0]
 
 
-@rows.add("custom Function with `ctx`, with `setup_context`, with keyword-free extras", calls=2)
+@rows.add("custom Function with `ctx`, with `setup_context`, with arguments that are no tensors", calls=2)
 def plain() -> object:
     x = leaf()
     (Square.apply(x) * Scale.apply(x, 3.0)).sum().backward()
@@ -250,7 +250,7 @@ def nested_backward() -> object:
 
 
 @rows.add(
-    "the same on leaves that the outer pass reaches too",
+    "a Function whose backward calls `backward()` on leaves that the outer pass reaches too",
     commit="unchecked",
     why="a backward pass inside this one writes its .grad too",
     what="explored and recorded; the leaves that both write are not compared",

@@ -15,6 +15,7 @@ rows = Rows()
 
 CHANGED = "explored and recorded, exact; a hook that changes a gradient is marked"
 
+RAISES = "explored up to there, with the error and its node; your call raises as ever"
 WRITES: dict[str, Any] = {
     "commit": "unchecked",
     "why": "hooks write into .grad themselves",
@@ -73,7 +74,7 @@ def multi_grad_hook() -> object:
     return x.grad, y.grad, seen
 
 
-@rows.add("hooks that raise", exact="unchecked", commit="unchecked", why="not this one", values=False)
+@rows.add("hooks that raise", what=RAISES, exact="unchecked", commit="unchecked", why="not this one", values=False)
 def raising_hook() -> object:
     x = leaf()
     h = x * 2
@@ -87,6 +88,7 @@ def raising_hook() -> object:
 
 @rows.add(
     "a hook on a leaf that raises, with other leaves",
+    what=RAISES,
     exact="unchecked",
     commit="unchecked",
     why="not this one",
@@ -234,7 +236,7 @@ def implicit_layer() -> object:
 # ---------------------------------------------------------------- saved tensors
 
 
-@rows.add("`saved_tensors_hooks` (pack, unpack), `save_on_cpu`, `disable_saved_tensors_hooks`", calls=3)
+@rows.add("`saved_tensors_hooks` (pack, unpack), `save_on_cpu`, `disable_saved_tensors_hooks`", unpacks=True, calls=3)
 def saved_hooks() -> object:
     x, counts = leaf(), {"packed": 0, "unpacked": 0}
 
@@ -257,7 +259,7 @@ def saved_hooks() -> object:
     return x.grad, counts
 
 
-@rows.add("unpack hooks that consume what they have packed (a list, a dict entry)")
+@rows.add("unpack hooks that consume what they have packed (a list, a dict entry)", unpacks=True)
 def consuming_unpack() -> object:
     x, store = leaf(), {}
 
@@ -297,7 +299,7 @@ def only_once() -> object:
     return x.grad
 
 
-@rows.add("hooks of one saved tensor (`_raw_saved_self.register_hooks`)")
+@rows.add("hooks of one saved tensor (`_raw_saved_self.register_hooks`)", unpacks=True)
 def one_saved() -> object:
     x = leaf()
     y = x.exp()
@@ -322,7 +324,7 @@ def anomaly() -> object:
     exact="unchecked",
     commit="unchecked",
     why="returned nan values",
-    what="explored up to there, with torch's error and its node; your call raises as ever",
+    what=RAISES,
     values=False,
 )
 def anomaly_nan() -> object:
