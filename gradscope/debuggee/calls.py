@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gradscope.debuggee import live_roots
+from gradscope.debuggee import apply_inputs, donated_buffers, live_roots
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import CallReports, OneCall
@@ -49,6 +49,7 @@ class Calls:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._link = server.link
+        self._forget_inputs = apply_inputs.install()
         self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
         self._interception = Interception(self._on_call)
         self._interception.install()
@@ -61,12 +62,17 @@ class Calls:
         """the seed for the first stop, until it has come"""
         self._left = server.configure.record
         """backward calls still to be recorded; negative for all"""
+        settings = server.configure
+        explores = bool(settings.breaks or settings.gradient or not (settings.record or settings.once))
+        self._let_donate = donated_buffers.keep() if explores else lambda: None
 
     def detach(self) -> None:
         """Take everything out again."""
         self._interception.uninstall()
+        self._let_donate()
         if self.origins is not None:
             self.origins.remove()
+        self._forget_inputs()
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

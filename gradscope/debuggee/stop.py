@@ -10,7 +10,7 @@ from types import FrameType
 import msgspec
 import torch
 
-from gradscope.debuggee import inspecting, node_calls, pdb_session
+from gradscope.debuggee import checking, inspecting, node_calls, pdb_session
 from gradscope.debuggee import subject as subjects
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import OneCall
@@ -149,6 +149,8 @@ class Stop:
                 self.send_tensors(request.request, request.tape, request.tensors)
             case m.ReadSaved() | m.Inspect() | m.FetchSaved():
                 self.link.send(inspecting.answer(self.subject, self._origins, request))
+            case m.Check():
+                self._check(request)
             case m.Debug():
                 self._debug(request)
             case m.SetBreaks():
@@ -171,6 +173,16 @@ class Stop:
             seeds = [subject.seed(text, subject.root_at(*root), shown[0] if base == root else None)]
         tape = self._run(seeds, edited=edited, root=root, changes=request.changes)
         self.link.send(m.Recorded(tape, request=request.request))
+
+    def _check(self, request: m.Check) -> None:
+        captured = self._explorable().captured
+        numbers = None
+        if request.tape in self.tapes and 0 <= request.node < len(captured):
+            numbers = node_calls.arrived_tensors(captured, self.tapes[request.tape], request.node)
+        arrived = None if numbers is None else [None if number < 0 else self._tensor(request.tape, number) for number in numbers]
+        what = f"checking {captured.ops[request.node]}" if 0 <= request.node < len(captured) else "checking"
+        result = checking.check(captured, request.node, arrived, lambda done: self.link.give_up(what, done, 0))
+        self.link.send(m.Checked(request.request, result))
 
     def _debug(self, request: m.Debug) -> None:
         captured = self._explorable().captured

@@ -31,11 +31,11 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             set_callback(before)
 
-    _skip(aside.__code__)  # type: ignore[attr-defined]  # `wraps` gives a function
+    skip(aside.__code__)  # type: ignore[attr-defined]  # `wraps` gives a function
     return aside
 
 
-def _skip(code: CodeType) -> None:
+def skip(code: CodeType) -> None:
     """Tell the compiler, which may be imported later, never to look at frames of this code."""
     if hasattr(_dynamo, "set_code_exec_strategy"):
         skip = _dynamo._FrameAction.SKIP
