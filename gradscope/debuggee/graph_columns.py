@@ -15,8 +15,8 @@ from gradscope.debuggee.local_derivative import local_derivatives
 from gradscope.debuggee.modes import modes_off
 from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, Origin, Root
 
-OriginOf = Callable[[int], Origin | None]
-"""sequence number -> the forward call that made the node"""
+OriginOf = Callable[[int, str], Origin | None]
+"""sequence number and op -> the forward call that made the node"""
 
 
 class Named(Protocol):
@@ -158,7 +158,7 @@ def _fill_origins(columns: GraphColumns, captured: Captured, op: Sequence[int], 
         for node in sorted(range(count), key=numbers.__getitem__):
             if numbers[node] < 0:
                 continue
-            found = origin_of(numbers[node])
+            found = origin_of(numbers[node], columns.ops[op[node]])
             if found is None:
                 continue
             index = table.setdefault(id(found), len(columns.origins))

@@ -10,11 +10,13 @@ The handlers take what `sys.monitoring` gives (`disable` is its DISABLE) and kno
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
+from gradscope.debuggee.spans import Spans
 from gradscope.debuggee.traced_code import is_traced
 
 _IDLE = 32
@@ -22,42 +24,55 @@ _IDLE = 32
 _TIRED = 100
 """Events at one place that were counted, before it is looked at whether the place can be switched off."""
 
-Made = Callable[[int, int, FrameType, int], None]
-"""called with the numbers from-to, the frame that made them, and where in it: a line, or `~instruction` of the call just returned"""
+PlaceOf = Callable[[FrameType, int], int]
+"""the number of a place: a frame, and where in it: a line, or `~instruction` of a call just done"""
 
 
-class Switch(Protocol):
-    """Who sends the events of a code object."""
+class Line(Protocol):
+    """Whether a line can make a node."""
 
-    def watch(self, code: CodeType) -> bool:
-        """Send its events, unless they are sent already. False for code that was left."""
+    def may_make(self, frame: FrameType, line: int) -> bool:
+        """As things stand in the frame; with line 0 the whole code."""
 
-    def leave(self, code: CodeType) -> None:
-        """Send no events of it any more."""
+    def never_makes(self, code: CodeType, line: int) -> bool:
+        """Whatever its variables hold."""
 
 
 class LineEvents:
     """The handlers, and the place where the code stands."""
 
-    def __init__(self, number: Callable[[], int], made: Made, switch: Switch, may_make: Callable[[FrameType, int], bool]) -> None:
+    __slots__ = (
+        "_at", "_code", "_counts", "_idle", "_known", "_last", "_left", "_lines", "_number", "_on", "_place_of", "_spans",
+        "_switch", "_thread", "_watched", "disable",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: Callable[[], int], place_of: PlaceOf, spans: Spans, lines: Line, switch: Callable[[CodeType, bool], None]
+    ) -> None:
         """
         Args:
             number: how many nodes this thread has made.
-            made: told of each stretch.
-            switch: turns the events of a code object on and off.
-            may_make: whether a line of a frame could make a node; with line 0 the whole code of it.
+            place_of: the number of the place that made a stretch.
+            spans: where the stretches are noted.
+            lines: which lines can make nodes.
+            switch: turns the events of a code object on or off.
         """
         self._number = number
-        self._made = made
+        self._place_of = place_of
+        self._spans = spans
+        self._lines = lines
         self._switch = switch
-        self._may_make = may_make
         self._on = False
         self._thread = get_ident()
         self._last = 0
         self._code: CodeType | None = None
         self._at = 0
+        self._known: dict[int, int] = {}
+        """places of the frame where the code stands, until it stands in another"""
         self._idle = 0
         self._counts: dict[tuple[int, int], int] = {}
+        self._watched: dict[int, weakref.ref[CodeType]] = {}
+        self._left: set[int] = set()
         self.disable: Any = None
 
     def begin(self, frame: FrameType | None) -> None:
@@ -65,7 +80,7 @@ class LineEvents:
         at = frame
         while at is not None:
             if is_traced(at.f_code):
-                self._switch.watch(at.f_code)
+                self._watch(at.f_code)
             at = at.f_back
         self._stand_above(frame)
         self._last = self._number()
@@ -78,53 +93,96 @@ class LineEvents:
         if number != self._last:
             self._tell(number, frame)
 
+    def forget(self) -> None:
+        """Turn the events of all code off."""
+        for code in [reference() for reference in self._watched.values()]:
+            if code is not None:
+                self._switch(code, False)
+        self._watched.clear()
+        self._left.clear()
+
     def line(self, code: CodeType, line: int) -> Any:
         """A line is about to run."""
         if not self._on or get_ident() != self._thread:
             return None
         number = self._number()
         if number != self._last:
-            self._tell(number, sys._getframe(1))
+            place = self._known.get(self._at)
+            if place is None or code is not self._code:
+                self._tell(number, sys._getframe(1))
+            else:  # the same line of the same frame once more, as in a loop
+                self._spans.add(self._last, number, place)
+                self._last = number
+                self._idle = 0
         else:
-            self._idle += 1
-            if self._idle > _IDLE and self._is_tired(code, line) and not self._may_make(_frame_of(code, sys._getframe(1)), line):
+            if self._lines.never_makes(code, line):
                 return self.disable
+            self._idle += 1
+            if self._idle > _IDLE and self._is_tired(code, line):
+                frame = _frame_of(code, sys._getframe(1))
+                if not self._lines.may_make(frame, line):
+                    return self.disable
         self._code = code
         self._at = line
         return None
 
     def enter(self, code: CodeType, instruction: int) -> Any:
         """A function starts, or a generator goes on."""
-        if not is_traced(code) or not self._switch.watch(code):
+        if id(code) not in self._watched and (not is_traced(code) or not self._watch(code)):
+            return self.disable
+        if id(code) in self._left:
             return self.disable
         if not self._on or get_ident() != self._thread:
             return None
-        frame = _frame_of(code, sys._getframe(1))
+        frame = sys._getframe(1)
+        if frame.f_code is not code:
+            frame = _frame_of(code, frame)
         number = self._number()
-        if number != self._last and frame.f_back is not None:
+        if number != self._last:
             self._tell(number, frame.f_back)
+        self._known.clear()
         self._code = code
         self._at = ~frame.f_lasti
         return None
 
-    def thrown(self, code: CodeType, instruction: int, value: object) -> None:
+    def thrown(self, code: CodeType, instruction: int, error: object) -> None:
         """A generator goes on with an exception thrown into it. No such event can be switched off."""
-        self.enter(code, instruction)
+        if id(code) in self._watched:
+            self.enter(code, instruction)
 
-    def leave(self, code: CodeType, instruction: int, value: object = None) -> Any:
-        """A function returns, yields or ends by an exception: what comes next is of the line that called it."""
-        if not self._on or get_ident() != self._thread or not is_traced(code):
-            return None
-        frame = _frame_of(code, sys._getframe(1))
+    def unwound(self, code: CodeType, instruction: int, error: object) -> None:
+        """A function ends by an exception. No such event can be switched off."""
+        if id(code) in self._watched:
+            self.leave(code, instruction, error)
+
+    def leave(self, code: CodeType, instruction: int, value: object) -> None:
+        """A function returns or yields: what comes next is of the line that called it."""
+        if not self._on or get_ident() != self._thread:
+            return
+        frame = sys._getframe(1)
+        if frame.f_code is not code:
+            frame = _frame_of(code, frame)
         number = self._number()
         if number != self._last:
             self._tell(number, frame)
         else:
             self._idle += 1
-            if self._idle > _IDLE and self._is_tired(code, 0) and not self._may_make(frame, 0):
-                self._switch.leave(code)
+            if self._idle > _IDLE and self._is_tired(code, 0) and not self._lines.may_make(frame, 0):
+                self._left.add(id(code))
+                self._switch(code, False)
         self._stand_above(frame.f_back)
-        return None
+
+    def _watch(self, code: CodeType) -> bool:
+        number = id(code)
+        if number not in self._watched:
+            self._watched[number] = weakref.ref(code, lambda _: self._forget(number))
+            self._switch(code, True)
+        return number not in self._left
+
+    def _forget(self, number: int) -> None:
+        """The code is gone; its id may be given to another."""
+        self._watched.pop(number, None)
+        self._left.discard(number)
 
     def _tell(self, number: int, frame: FrameType | None) -> None:
         """What was made since the last event, by the place where the code stood, in this frame or above it."""
@@ -133,10 +191,13 @@ class LineEvents:
         while frame is not None and frame.f_code is not self._code:
             frame = frame.f_back
         if frame is not None:  # else it is gone unseen, and whose they are is not known
-            self._made(start, number, frame, self._at)
+            place = self._known[self._at] = self._place_of(frame, self._at)
+            self._spans.add(start, number, place)
 
     def _stand_above(self, frame: FrameType | None) -> None:
-        while frame is not None and not is_traced(frame.f_code):
+        self._known.clear()
+        watched = self._watched
+        while frame is not None and id(frame.f_code) not in watched:
             frame = frame.f_back
         if frame is None:
             self._code = None

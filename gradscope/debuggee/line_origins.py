@@ -11,7 +11,7 @@ from gradscope.debuggee import library_frames
 from gradscope.debuggee.code_position import position
 from gradscope.debuggee.line_events import LineEvents
 from gradscope.debuggee.origin_table import Origins
-from gradscope.debuggee.tensor_free import TensorFree
+from gradscope.debuggee.tensor_free import Lines
 from gradscope.debuggee.whereabouts import finder
 
 
@@ -26,8 +26,8 @@ class LineOrigins(Origins):
         """
         super().__init__(torch)
         self._where = finder(torch.nn.Module)
-        may_make = TensorFree(torch).may_make
-        self._events = LineEvents(torch.autograd._get_sequence_nr, self._made, tool, may_make)
+        number = torch.autograd._get_sequence_nr
+        self._events = LineEvents(number, self._place_of, self.spans, Lines(torch), tool.switch)
         tool.begin(self._events)
         self.undo.append(tool.end)
 
@@ -41,19 +41,12 @@ class LineOrigins(Origins):
     def _stop(self) -> None:
         self._events.end(sys._getframe(1))
 
-    def _made(self, start: int, end: int, frame: FrameType, at: int) -> None:
-        """Note a stretch; see `line_events.Made`."""
+    def _place_of(self, frame: FrameType, at: int) -> int:
+        """See `line_events.PlaceOf`."""
         chosen, module, below = self._where(frame)
-        key = (id(chosen.f_code), at if chosen is frame else chosen.f_lasti, 0 if module is None else id(module), at, below)
-        value = self.places.by_key.get(key)
-        if value is None:
-            value = self._intern(key, frame, chosen, module, at)
-        spans = self.spans
-        spans.starts.append(start)
-        spans.ends.append(end)
-        spans.values.append(value)
-        if len(spans.starts) > spans.most:
-            spans.forget()
+        key = (id(chosen.f_code), chosen is frame or chosen.f_lasti, id(module), at, below)
+        known = self.places.by_key.get(key)
+        return self._intern(key, frame, chosen, module, at) if known is None else known
 
     def _intern(self, key: tuple[Any, ...], frame: FrameType, chosen: FrameType, module: Any, at: int) -> int:
         if chosen is frame:

@@ -57,21 +57,24 @@ _SYMBOLS: dict[type[ast.operator], str] = {
 }
 _COMPOSITE = set().union(*_ALSO.values())
 _NO_NODES = {
-    "bool",
-    "enumerate",
-    "float",
-    "getattr",
-    "hasattr",
-    "id",
-    "int",
-    "isinstance",
-    "len",
-    "print",
-    "range",
-    "str",
-    "type",
-    "zip",
+    *(
+        "bool",
+        "enumerate",
+        "float",
+        "getattr",
+        "hasattr",
+        "id",
+        "int",
+        "isinstance",
+        "len",
+        "print",
+        "range",
+        "str",
+        "type",
+        "zip",
+    )
 }
+"""Python's own functions in which no node is made"""
 _UNKNOWN = "?"
 """a call that may make any node"""
 

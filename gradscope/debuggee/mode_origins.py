@@ -63,29 +63,21 @@ class ModeOrigins(Origins):
     def _make_note(self) -> Callable[[int, int, FrameType, Any], None]:
         """The hot path, with everything it needs at hand: find the place of the frame and append the stretch."""
         where, by_key, intern = self._where, self.places.by_key, self._intern
-        spans = self.spans
-        starts, ends, values = spans.starts, spans.ends, spans.values
-        add_start, add_end, add_value = starts.append, ends.append, values.append
+        add, enclose = self.spans.add, self.spans.enclose
         latest = 0
-        check_at = spans.most
 
         def note(start: int, end: int, frame: FrameType, function: Any) -> None:
-            nonlocal latest, check_at
+            nonlocal latest
             chosen, module, below = where(frame)
             key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
             value = by_key.get(key)
             if value is None:
                 value = intern(key, chosen, module, frame, function)
             if start < latest:
-                spans.enclose(start, end, value)
+                enclose(start, end, value)
             else:
-                add_start(start)
-                add_end(end)
-                add_value(value)
+                add(start, end, value)
             latest = end
-            if end > check_at:
-                spans.forget()
-                check_at = end + spans.most // 2
 
         return note
 

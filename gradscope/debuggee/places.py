@@ -45,7 +45,7 @@ class Places:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self.call_impl: CodeType = torch.nn.Module._call_impl.__code__
+        self.module_call: CodeType = torch.nn.Module._wrapped_call_impl.__code__
         self.by_key: dict[Key, int] = {}
         self._places: list[Place] = []
         self._keys_of_module: dict[int, list[Key]] = {}
@@ -77,7 +77,7 @@ class Places:
         outermost = None
         if module is not None:
             self._watch(module, key)
-            outermost = _outermost_module(frame, self.call_impl) or module
+            outermost = _outermost_module(frame, self.module_call) or module
         self._places.append(
             Place(
                 frame.f_code,
@@ -172,10 +172,10 @@ def _class_name(module: Any) -> str:
     return type(module).__name__
 
 
-def _outermost_module(frame: FrameType | None, call_impl: CodeType) -> Any:
+def _outermost_module(frame: FrameType | None, module_call: CodeType) -> Any:
     found = None
     while frame is not None:
-        if frame.f_code is call_impl:
+        if frame.f_code is module_call:
             found = frame.f_locals["self"]
         frame = frame.f_back
     return found

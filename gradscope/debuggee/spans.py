@@ -11,6 +11,7 @@ class Spans:
 
     def __init__(self, most: int = 4_000_000) -> None:
         self.most = most
+        self._check_at = 0
         self.starts = array("q")
         self.ends = array("q")
         self.values = array("i")
@@ -27,6 +28,15 @@ class Spans:
         """Which stretch holds the number, or -1."""
         at = bisect_right(self.starts, number) - 1
         return at if at >= 0 and number < self.ends[at] else -1
+
+    def add(self, start: int, end: int, value: int) -> None:
+        """Append a stretch that comes after all others."""
+        self.starts.append(start)
+        self.ends.append(end)
+        self.values.append(value)
+        if end > self._check_at:
+            self._check_at = end + self.most // 2
+            self.forget()
 
     def enclose(self, start: int, end: int, value: int) -> None:
         """Append a stretch round some that are there already: they keep their numbers, this one takes what they leave."""

@@ -9,11 +9,13 @@ import dis
 import sys
 import weakref
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from gradscope.debuggee import frame_locals
+from gradscope.debuggee import frame_locals, person_code
 from gradscope.debuggee.traced_code import is_traced
 
 _DEPTH = 3
@@ -26,16 +28,16 @@ _HARMLESS = {"numpy", "regex"}
 _LOADS = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "STORE_FAST", "LOAD_FROM_DICT_OR")
 
 
-class TensorFree:
+class Lines:
     """Answers for one torch."""
 
     def __init__(self, torch: Any) -> None:
         self._tensors = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.autograd.Function, torch.Storage)
-        self._names: dict[int, tuple[weakref.ref[CodeType], dict[int, set[str]]]] = {}
+        self._steps: dict[int, _Steps] = {}
 
     def may_make(self, frame: FrameType, line: int) -> bool:
         """Whether a line of the frame's code could make a node; with line 0 the whole code, as long as this frame runs it."""
-        names = self._names_of(frame.f_code)
+        names = self._steps_of(frame.f_code).names
         wanted = names.get(line, set()) if line else set().union(*names.values())
         variables = frame_locals.variables(frame)
         left = [_MOST]
@@ -44,6 +46,10 @@ class TensorFree:
             if value is not None and self._may(value, 0, left):
                 return True
         return False
+
+    def never_makes(self, code: CodeType, line: int) -> bool:
+        """Whether no instruction of the line could make a node, whatever its variables hold."""
+        return line not in self._steps_of(code).makers
 
     def _may(self, value: Any, depth: int, left: list[int]) -> bool:
         """Whether a value is, holds or leads to a tensor."""
@@ -80,25 +86,59 @@ class TensorFree:
             inside = list(attributes.values())
         return any(self._may(item, depth + 1, left) for item in inside)
 
-    def _names_of(self, code: CodeType) -> dict[int, set[str]]:
-        """Line -> the variables that it reads or writes."""
-        known = self._names.get(id(code))
-        if known is not None:
-            return known[1]
-        names: dict[int, set[str]] = {}
-        line = code.co_firstlineno
-        starts = {start: line for start, _, line in code.co_lines() if line is not None}
-        for instruction in dis.get_instructions(code):
-            line = starts.get(instruction.offset, line)
-            if instruction.opname.startswith(_LOADS):
-                found = instruction.argval
-                names.setdefault(line, set()).update([found] if isinstance(found, str) else found)
-        self._names[id(code)] = weakref.ref(code, lambda _, number=id(code): self._names.pop(number, None)), names
-        return names
+    def _steps_of(self, code: CodeType) -> _Steps:
+        number = id(code)
+        known = self._steps.get(number)
+        if known is None:
+            known = self._steps[number] = _read(code, lambda _: self._steps.pop(number, None))
+        return known
 
 
+@dataclass(slots=True)
+class _Steps:
+    """What the lines of a code object do."""
+
+    code: weakref.ref[CodeType]
+    names: dict[int, set[str]]
+    """line -> the variables that it reads or writes"""
+    makers: set[int]
+    """the lines that have an instruction which could make a node"""
+
+
+def _read(code: CodeType, gone: Callable[[object], object]) -> _Steps:
+    steps = _Steps(weakref.ref(code, gone), {}, set())
+    line = code.co_firstlineno
+    starts = {start: line for start, _, line in code.co_lines() if line is not None}
+    in_torch = person_code.kind(code.co_filename) == person_code.TORCH
+    harmless = 0
+    for instruction in dis.get_instructions(code):
+        line = starts.get(instruction.offset, line)
+        name = instruction.opname
+        if name.startswith(_LOADS):
+            found = instruction.argval
+            steps.names.setdefault(line, set()).update([found] if isinstance(found, str) else found)
+            harmless += in_torch and found in _ASKS
+        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+            if instruction.argval in _MAKING_ATTRIBUTES:
+                steps.makers.add(line)
+        elif name.startswith("CALL") and harmless:
+            harmless -= 1
+        elif name.startswith(_MAKING):
+            steps.makers.add(line)
+    return steps
+
+
+_MAKING = (
+    *("CALL", "BINARY_", "INPLACE_", "STORE_SUBSCR", "STORE_SLICE", "UNARY_NEG", "UNARY_INV", "COMPARE_OP", "UNPACK_"),
+    *("GET_ITER", "GET_YIELD", "GET_AWAITABLE", "SEND", "FOR_ITER", "END_FOR", "LIST_EXTEND", "SET_UPDATE", "DICT_"),
+    *("BEFORE_", "LOAD_SPECIAL", "IS_OP", "CONTAINS_OP", "IMPORT_", "MATCH_"),
+)
+"""Instructions that torch's C++ could make a node in."""
+_MAKING_ATTRIBUTES = {"T", "mT", "H", "mH", "real", "imag", "grad", "data"}
+_ASKS = {"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "isinstance", "len"}
+"""What torch's own functions ask first: no nodes come of it."""
 _CONTAINERS = {list, tuple, set, frozenset, deque}
-_PLAIN = {int, float, complex, bool, str, bytes, bytearray, type(None), range, slice, type(...), type(len.__call__)}
+_PLAIN = {int, float, complex, bool, str, bytes, bytearray, type(None), range, slice, type(...)}
 
 
 def _is_torchs(module: str) -> bool:

@@ -20,13 +20,18 @@ def is_traced(code: CodeType) -> bool:
     file = code.co_filename
     whose = person_code.kinds().get(file) or person_code.kind(file)
     if whose == person_code.PERSON:
-        return True
+        return not _is_compiled(code)
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     known = _files.get(file)
     if known is None:
         known = _files[file] = _judge(file, whose)
     return known
+
+
+def _is_compiled(code: CodeType) -> bool:
+    """Whether torch.compile wrote it in the place of a function: its lines are not those of the person."""
+    return code.co_name.startswith("torch_dynamo_resume_in") or any(name.startswith("__compiled_fn") for name in code.co_names)
 
 
 def _judge(file: str, whose: int) -> bool:

@@ -12,8 +12,8 @@ _SEARCHED = 100
 """How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
 
 Whereabouts = tuple[FrameType, Any, Any]
-"""the person's frame (else a library's, else the very frame); the innermost nn.Module called there, or None; what tells the frames
-between, or None where there are none: nested tuples of numbers, for a key"""
+"""the person's frame (else a library's, else the very frame); the innermost nn.Module called there, or None; what tells the
+frames between from others, or None where there are none: nested tuples of numbers, for a key"""
 
 
 def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
@@ -29,20 +29,20 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
     searched = range(_SEARCHED)
 
     def where(frame: FrameType) -> Whereabouts:
-        at: FrameType | None = frame
         chosen = module = None
         below: Any = None
         chosen_below: Any = None
+        at: FrameType | None = frame
         while at is not None:
             code = at.f_code
             whose = kinds.get(code.co_filename) or kind(code.co_filename)
             if whose == person:
                 chosen, chosen_below = at, below
                 break
-            if code is call_impl:
+            if code is passed:  # the frame with the fewest variables to look through
                 if module is None:
                     module = at.f_locals["self"]
-            elif code is not passed:
+            elif code is not call_impl:
                 if whose == library and chosen is None:
                     chosen, chosen_below = at, below
                 below = (below, id(code), at.f_lasti)
@@ -54,7 +54,7 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
             for _ in searched:
                 if at is None:
                     break
-                if at.f_code is call_impl:
+                if at.f_code is passed:
                     module = at.f_locals["self"]
                     break
                 at = at.f_back

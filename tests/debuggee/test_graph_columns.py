@@ -70,7 +70,7 @@ def test_origins_and_occurrences() -> None:
     for _ in range(3):
         y = y.sin()
     place = Origin("train.py", 3, "main")
-    columns = graph_columns(capture([y]), origin_of=lambda number: place, root_names=["y"])
+    columns = graph_columns(capture([y]), origin_of=lambda number, op: place, root_names=["y"])
     graph = BackwardGraph(columns)
     assert columns.origins == [place]
     assert [graph.occurrence(n) for n in range(4)] == [3, 2, 1, 0]
