@@ -82,7 +82,7 @@ def _write(cpp: str, result: int, of: int, is_complex: bool, known: tuple[tuple[
     cleaner = _Cleaner(result, of, is_complex, dict(known))
     try:
         return _finish(cleaner, cleaner.visit(ast.parse(to_python(cpp), mode="eval").body))
-    except (ValueError, SyntaxError, RecursionError, KeyError):  # a newer torch, or a file that somebody made
+    except (ValueError, SyntaxError, RecursionError, MemoryError, KeyError):  # a newer torch, or a file that somebody made
         return Written(cpp)  # better torch's own words than none
 
 
@@ -324,6 +324,14 @@ class _Cleaner(ast.NodeTransformer):
             return node.operand.operand
         return node
 
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Every number meets a bound that was not given."""
+        self.generic_visit(node)
+        match node:
+            case ast.Compare(_, [ast.LtE() | ast.GtE()], [ast.Constant(None)]):
+                return ast.Constant(True)
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         match node:
@@ -333,6 +341,8 @@ class _Cleaner(ast.NodeTransformer):
                 return ast.BinOp(ast.UnaryOp(ast.USub(), x), ast.Mult(), y)
             case ast.BinOp(x, ast.Mult(), ast.BinOp(ast.Constant(1), ast.Div(), y)):
                 return ast.BinOp(x, ast.Div(), y)
+            case ast.BinOp(ast.Constant(True), ast.BitAnd(), x) | ast.BinOp(x, ast.BitAnd(), ast.Constant(True)):
+                return x
             case ast.BinOp(ast.Constant(int(x)), ast.Add() | ast.Sub() as op, ast.Constant(int(y))):
                 return ast.Constant(x + y if isinstance(op, ast.Add) else x - y)
             case ast.BinOp(ast.Name(x), ast.Mult(), ast.Name(y)) if x == y:

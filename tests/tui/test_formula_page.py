@@ -87,6 +87,15 @@ def test_arguments_that_are_no_tensors_are_put_in() -> None:
     assert "∂self = grad / result * (self - self.mean()) / (n - correction)" in " ".join(lines)
 
 
+def test_a_bound_that_was_not_given_is_left_out() -> None:
+    lines = page(seen(leaf(-1, 2).clamp(min=0).sum()), "ClampBackward1")
+    assert "∂self = where(self >= 0, grad, 0)   → leaf 0 [2]" in lines
+    lines = page(seen(leaf(-1, 2).clamp(min=0, max=1.5).sum()), "ClampBackward1")
+    assert "∂self = where((self >= 0) & (self <= 1.5), grad, 0)   → leaf 0 [2]" in lines
+    lines = page(seen((leaf(-1, 2) / leaf(3, 4)).sum()), "DivBackward0")
+    assert "∂self = grad / other   → leaf 0 [2]" in lines
+
+
 def test_before_a_node_has_run_there_is_nothing_that_arrives() -> None:
     lines = page(seen(leaf(1, 2).sin().sum(), step=1), "SinBackward0")
     assert "∂self = grad * cos(self)   → leaf 0 [2]" in lines

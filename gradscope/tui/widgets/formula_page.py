@@ -26,7 +26,7 @@ TARGETS_SHOWN = 4
 
 SLOTS_SHOWN = 6
 
-UNSET = ("dim", "rounding_mode")
+UNSET = ("dim", "max", "min", "rounding_mode")
 """arguments whose absence makes a formula simpler"""
 
 CODE_SHOWN = 200
