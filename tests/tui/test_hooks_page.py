@@ -79,7 +79,7 @@ def test_the_seeds_row_lists_all_and_leads_to_their_nodes() -> None:
 
 
 def test_a_row_without_hooks_says_where_there_are_some() -> None:
-    assert text(view(1)) == ["no hooks here", "the seed's row (g) lists those of the whole graph: 4"]
+    assert text(view(1)) == ["no hooks here", "all 4 of the graph: the seed's row (g)"]
     assert text(view_of(*graphs.two_outputs(), selection=1)) == ["no hooks here"]
 
 

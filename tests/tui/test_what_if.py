@@ -85,7 +85,7 @@ async def test_a_pass_with_what_ifs_says_so_everywhere(walked: Any, sight: Calla
         assert "pass 2 of 2: WHAT-IF" in shown.lines[0]
         assert pilot.app.screen.has_class("edited")
         assert next(line for line in shown.pane("tape") if "SinBackward0" in line).split()[-2:] == ["x", "-5.025"]
-        assert any("else" in line and "x *0.5" in line for line in shown.pane("node"))
+        assert any("instead of" in line and "x *0.5" in line for line in shown.pane("node"))
         assert any("what if  ∂b  *0.5" in line for line in shown.pane("seed"))
         assert "X what-ifs" in shown.lines[-1]
 

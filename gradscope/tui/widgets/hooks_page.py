@@ -76,7 +76,7 @@ def _hooks(row: Selected) -> list[tuple[int, Hook]]:
 def _none(graph: BackwardGraph) -> list[Content]:
     lines = [Content.styled("no hooks here", MUTED)]
     if graph.columns.hooks:
-        lines.append(Content.styled(f"the seed's row (g) lists those of the whole graph: {len(graph.columns.hooks)}", MUTED))
+        lines.append(Content.styled(f"all {len(graph.columns.hooks)} of the graph: the seed's row (g)", MUTED))
     return lines
 
 

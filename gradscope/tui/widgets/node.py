@@ -22,7 +22,7 @@ from gradscope.tui.pane import Pane
 from gradscope.tui.widgets import formula_page, hooks_page, keepers, made_at, map_page, node_page, saved_page, slice_grid
 from gradscope.tui.widgets.corners import Corners
 from gradscope.tui.widgets.page import Page
-from gradscope.tui.widgets.selected import selected
+from gradscope.tui.widgets.selected import Selected, selected
 from gradscope.tui.widgets.slice_grid import Slice
 from gradscope.tui.widgets.tabs import TabBar
 
@@ -179,8 +179,11 @@ class NodePane(Pane):
         self._ask_soon()
 
     def _lines(self, view: View, tab: str, width: int, height: int) -> list[Content]:
+        row = selected(view)
+        if row is None:
+            return node_page.write(view, width)
         if tab == FORMULA:
-            return self._formula(view, width)
+            return self._formula(view, row, width)
         if tab == SAVED:
             return self._saved(view, width)
         if tab == HOOKS:
@@ -210,12 +213,10 @@ class NodePane(Pane):
         self._wanted[tape, tensor] = m.FetchWanted(tensor, index, self)
         return lines
 
-    def _formula(self, view: View, width: int) -> list[Content]:
+    def _formula(self, view: View, row: Selected, width: int) -> list[Content]:
         """What one node computes; wants its attributes, which the formula may name."""
-        row = selected(view)
-        if row is None or row.node is None:
-            said = node_page.WAITING[view.state.value] if row is None else NO_FORMULA if row.whole else SEVERAL
-            return [Content.styled(said, MUTED)]
+        if row.node is None:
+            return [Content.styled(NO_FORMULA if row.whole else SEVERAL, MUTED)]
         self._want_node(view)
         return formula_page.write(view, row.node, width)
 

@@ -137,8 +137,9 @@ def _node(ledger: Ledger, view: View, row: Selected, table: SavedTable, node: in
     saved = table.of_node(node)
     own, every = table.bytes_of_node(node, own=True), table.bytes_of_node(node)
     if saved:
-        aside = "" if own == every else f"   freed with the graph: {numbers.size(own)}"
-        ledger.line(("held for backward", STRONG), f"  {numbers.size(every)}", (aside, MUTED))
+        ledger.line(("held for backward", STRONG), f"  {numbers.size(every)}")
+        if own != every:
+            ledger.line((f"  freed with the graph: {numbers.size(own)}", MUTED))
     else:
         ledger.line(("keeps no tensors for backward", MUTED))
     if why := table.why_untold(node):

@@ -114,7 +114,7 @@ class StepPage:
         if len(arrivals) > SLOTS_SHOWN:
             self.ledger.line((f"… {len(arrivals) - SLOTS_SHOWN} more slots", MUTED))
         if self.tape.step_of(node) in self.tape.columns.hook_changed:
-            self.ledger.line(("changed by a hook ", WARNING), ("on its way: not the sum of what was sent", MUTED))
+            self.ledger.line(("changed by a hook", WARNING), (", not the sum of what was sent: see Hooks", MUTED))
 
     def changed(self, node: int, input_nr: int) -> None:
         """The what-ifs at a gradient slot: what it would have been without each."""
@@ -122,7 +122,7 @@ class StepPage:
             if (change.node, change.input_nr) == (node, input_nr):
                 what = "" if change.edge == UNKNOWN else f"from {self.graph.short(self.graph.source[change.edge])} "
                 note = Content.assemble((f"x {what}{change.text}", WARNING))
-                self.tensor(Content.styled("  else", MUTED), change.before, note, style=MUTED)
+                self.tensor(Content.styled("  instead of", MUTED), change.before, note, style=MUTED)
 
     def origin(self, came: Near) -> Content:
         """`from Add, step 1`, or by how much it differs from the first pass."""

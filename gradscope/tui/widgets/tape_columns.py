@@ -15,6 +15,8 @@ FLAGS = 2
 """always there: a column that came with the first flag would move the others"""
 BAR = 4
 DELTA = 9
+SCROLLBAR = 1
+"""a scroll bar hides the last cell of a line: it may end a bar, never a number"""
 NARROWEST_NODE, WIDEST_NODE = 14, 26
 NARROWEST_MAKES, WIDEST_MAKES = 10, 26
 WIDEST_SHAPE = 14
@@ -77,7 +79,7 @@ class Columns:
         """Columns for a list of this width: `makes` goes first, then shape, then line."""
         rail = min(max(5, rail), max(5, width // 4))
         bar = 0 if delta else BAR
-        fixed = GUTTER + content.step + 1 + rail + 1 + NORM + FLAGS + bar + (DELTA if delta else 0)
+        fixed = GUTTER + content.step + 1 + rail + 1 + NORM + FLAGS + bar + (DELTA + SCROLLBAR if delta else 0)
         room = width - fixed
         shape = content.shape + 1
         for wanted_shape in (shape, 0):
