@@ -125,6 +125,11 @@ class Rows:
         """True for a closed group, False for the heading of an open one, None for the rest."""
         return None if row not in self._groups else row not in self._headings
 
+    def stretch(self, row: int) -> str:
+        """`2 of 3` for a module that runs in several stretches of steps; empty for the rest."""
+        group = self._groups.get(row)
+        return "" if group is None or row in self._labels else group.stretch
+
     def label(self, row: int) -> str:
         """`SinBackward0`, `x  (leaf)`, `mlp MLP +4` (with so many leaves), `h.4…h.0 Block ×5`, `seed of J`."""
         if not row:

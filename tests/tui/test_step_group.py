@@ -52,6 +52,89 @@ def test_repeated_blocks() -> None:
     assert any("more" in line for line in lines)
 
 
+def folded(drawing: graphs.Drawing, label: str, folds: Folds | None = None) -> list[str]:
+    """The page of a group of a hand-made graph, after it has run."""
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0,)])
+    rows = Rows.build(graph, tape, folds or Folds(outline=True, leaves=True))
+    row = next(row for row in range(len(rows)) if rows.label(row).startswith(label))
+    view = View(State.STOPPED, "a.py", graph=graph, tape=tape, rows=rows, playhead=rows.last(row), selection=row)
+    return page(view)
+
+
+def words(lines: list[str]) -> list[str]:
+    """The lines without their columns."""
+    return [" ".join(line.split()) for line in lines]
+
+
+def in_module(drawing: graphs.Drawing, op: str, module: str, *targets: tuple[int, float]) -> int:
+    origin = drawing.origin("/home/ada/net.py", 3, module=module, module_type=module.capitalize())
+    node = drawing.node(op, origin=origin)
+    for target, factor in targets:
+        drawing.edge(node, target, (factor,))
+    return node
+
+
+def test_where_it_comes_from_is_named_with_its_module() -> None:
+    drawing = graphs.Drawing()
+    inner = in_module(drawing, "SinBackward0", "body", (drawing.leaf("x"), 3.0))
+    inner = in_module(drawing, "ExpBackward0", "body", (inner, 2.0))
+    drawing.root(in_module(drawing, "SumBackward0", "head", (in_module(drawing, "MulBackward0", "head", (inner, 0.5)), 1.0)))
+    assert words(folded(drawing, "body")) == ["[0]", "arrives 0.5000 from head Mul, step 2", "sends → x 3.0000 1 of 1"]
+
+
+def test_what_comes_from_outside_is_told_apart_from_what_the_group_sends_itself() -> None:
+    """x gathers from the skip connection outside and from the branch inside the same module."""
+    drawing = graphs.Drawing()
+    last = in_module(drawing, "SinBackward0", "body", (drawing.leaf("x"), 1.0))
+    branch = in_module(drawing, "ExpBackward0", "body", (last, 2.0))
+    drawing.root(in_module(drawing, "AddBackward0", "head", (branch, 1.0), (last, 5.0)))
+    assert words(folded(drawing, "body")) == [
+        "[0]",
+        "arrives Exp 1.0000 from head Add, step 1",
+        "arrives Sin 5.0000 from head Add, step 1, a part",
+        "sends → x 7.0000 1 of 1",
+    ]
+
+
+def test_where_several_arrive_the_gain_is_of_all() -> None:
+    drawing = graphs.Drawing()
+    below = drawing.node("CosBackward0")
+    drawing.edge(below, drawing.leaf("x"))
+    left = in_module(drawing, "SinBackward0", "body", (below, 2.0))
+    right = in_module(drawing, "ExpBackward0", "body", (below, 2.0))
+    drawing.root(in_module(drawing, "AddBackward0", "head", (left, 3.0), (right, 4.0)))
+    assert words(folded(drawing, "body")) == [
+        "[0]",
+        "arrives Exp 4.0000 from head Add, step 1",
+        "arrives Sin 3.0000 from head Add, step 1",
+        "sends → Cos 8.0000",
+        "→ Cos 6.0000",
+        "gain ×2 all that goes on, to all that arrives",
+    ]
+
+
+def test_of_many_parameters_the_largest_are_shown() -> None:
+    drawing = graphs.Drawing()
+    leaves = [drawing.leaf(f"w{number:02}") for number in range(20)]
+    inner = in_module(drawing, "CatBackward0", "body", *((leaf, 1.0 + number) for number, leaf in enumerate(leaves)))
+    drawing.root(in_module(drawing, "SumBackward0", "head", (in_module(drawing, "SinBackward0", "body", (inner, 1.0)), 1.0)))
+    lines = words(folded(drawing, "body"))
+    assert lines[2] == "sends → w08 9.0000 1 of 1"
+    assert [line.split()[1] for line in lines[3:14]] == [f"w{number:02}" for number in range(9, 20)]
+    assert lines[14:] == ["… 8 more, smaller"]
+
+
+def test_a_module_that_runs_twice_says_so() -> None:
+    drawing = graphs.Drawing()
+    x = drawing.leaf("x")
+    for module in ("norm", "body", "norm"):
+        x = in_module(drawing, "SinBackward0", module, (x, 2.0))
+        x = in_module(drawing, "MulBackward0", module, (x, 1.0))
+    drawing.root(x)
+    assert folded(drawing, "norm")[0] == "steps 1-2 are stretch 1 of 2 of this module: each"
+
+
 def test_every_row_of_a_folded_tape_can_be_shown() -> None:
     graph, tape = graphs.gpt_like()
     for screen in (10, 30, 1000):
