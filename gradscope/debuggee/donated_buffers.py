@@ -1,7 +1,7 @@
 """torch.compile may give the memory of what a backward needs to that backward (donated buffers): then it runs once only.
 
-As long as passes may be tried out it is asked to keep that memory. The numbers are the same; code of a script that wants its buffers
-donated is refused.
+As long as passes may be tried out it is asked to keep that memory. The numbers are the same; where a script wants its buffers
+donated, its passes are not tried out.
 """
 
 from __future__ import annotations
