@@ -1,4 +1,4 @@
-"""The two ways to see origins, for tests: the function mode, and line events; these come from a trace function before Python 3.12."""
+"""The two ways to see origins, for tests: the function mode, and line events, which a trace function sends before Python 3.12."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from gradscope.debuggee import library_frames
@@ -110,18 +110,35 @@ def _make_mode(
 
 
 def _see_custom_functions(torch: Any, origins: ModeOrigins) -> Callable[[], None]:
-    """`Function.apply` makes its node past the mode. It calls this one small function of torch's just before: note it there."""
-    home = torch._functorch.utils
-    original = home.unwrap_dead_wrappers
+    """`Function.apply` makes its node past the mode: note it where it is called. Returns the way back."""
+    apply = vars(torch.autograd.Function)["apply"]
     number = torch.autograd._get_sequence_nr
     note = origins.note
-    apply = torch.autograd.Function.apply.__func__.__code__
+
+    def seen(frame: FrameType | None) -> None:
+        if frame is not None and origins.seeing():
+            start = number()
+            note(start, start + 1, frame, None)
+
+    if isinstance(apply, classmethod):
+        return _see_python_apply(torch._functorch.utils, apply.__func__.__code__, seen)
+
+    def apply_seen(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        seen(sys._getframe(1))
+        return apply.__get__(None, cls)(*args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(apply_seen)
+    return lambda: setattr(torch.autograd.Function, "apply", apply)
+
+
+def _see_python_apply(home: Any, apply: CodeType, seen: Callable[[FrameType | None], None]) -> Callable[[], None]:
+    """Up to torch 2.13 `apply` is written in Python, and calls this one small function just before it makes the node."""
+    original = home.unwrap_dead_wrappers
 
     def unwrap_dead_wrappers(args: Any) -> Any:
         frame = sys._getframe(1)
-        if frame.f_code is apply and frame.f_back is not None and origins.seeing():
-            start = number()
-            note(start, start + 1, frame.f_back, None)
+        if frame.f_code is apply:
+            seen(frame.f_back)
         return original(args)
 
     home.unwrap_dead_wrappers = unwrap_dead_wrappers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import weakref
 from types import CodeType
 
 from gradscope.debuggee import person_code
@@ -13,6 +14,8 @@ _IN_TORCH = ("nn/", "functional.py", "_tensor.py", "utils/checkpoint.py", "distr
 _EVERY_CALL = "nn/modules/module.py"
 
 _files: dict[str, bool] = {}
+compiled: dict[int, weakref.ref[CodeType]] = {}
+"""by id, the code that torch.compile wrote in the place of a person's function: its lines are not those of the person"""
 
 
 def is_traced(code: CodeType) -> bool:
@@ -30,13 +33,18 @@ def is_traced(code: CodeType) -> bool:
 
 
 def _is_compiled(code: CodeType) -> bool:
-    """Whether torch.compile wrote it in the place of a function: its lines are not those of the person."""
-    return code.co_name.startswith("torch_dynamo_resume_in") or any(name.startswith("__compiled_fn") for name in code.co_names)
+    if not code.co_name.startswith("torch_dynamo_resume_in") and not any(
+        name.startswith("__compiled_fn") for name in code.co_names
+    ):
+        return False
+    number = id(code)
+    compiled[number] = weakref.ref(code, lambda _: compiled.pop(number, None))
+    return True
 
 
 def _judge(file: str, whose: int) -> bool:
     if whose == person_code.LIBRARY:
-        return not person_code.is_pythons_own(file)
+        return not person_code.is_pythons_own(file) and not file.startswith("<")
     if whose != person_code.TORCH:
         return False
     torch_file = getattr(sys.modules.get("torch"), "__file__", None) or ""

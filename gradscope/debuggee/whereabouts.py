@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 from gradscope.debuggee import person_code
+from gradscope.debuggee.traced_code import compiled
 
 _SEARCHED = 100
 """How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
@@ -36,7 +37,7 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
         while at is not None:
             code = at.f_code
             whose = kinds.get(code.co_filename) or kind(code.co_filename)
-            if whose == person:
+            if whose == person and id(code) not in compiled:
                 chosen, chosen_below = at, below
                 break
             if code is passed:  # the frame with the fewest variables to look through
