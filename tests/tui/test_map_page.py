@@ -6,12 +6,20 @@ import graphs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reports import two_outputs_report
 from views import gpt_view, two_outputs_view, view_of, waiting_view
 
+from gradscope.session.session import Session
 from gradscope.session.stepping import Walk
 from gradscope.session.view import State, View
 from gradscope.tui.glyphs import to_ascii
 from gradscope.tui.widgets import map_page
+from gradscope.tui.widgets.jumps import goal_of
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session.from_snapshot(two_outputs_report((1.0, 10.0)))
 
 
 def page(view: View, width: int = 51, height: int = 22) -> list[str]:
@@ -124,6 +132,24 @@ def test_boxes_of_a_folded_transformer() -> None:
     assert "[● lm_head Linear 443.4  ]" in text
     assert "[○ h.4…h.0 Block ×5 ·      ]" in text
     assert page(gpt_view(6))[-1] == "22 rows as boxes do not fit here: z zooms, - folds"
+
+
+def test_neighbours_lead_to_their_nodes() -> None:
+    view = two_outputs_view(2)
+    graph = view.graph
+    assert graph is not None
+    ends = [goal for line in map_page.write(view, 51, 7) if isinstance(goal := goal_of(line), int)]
+    assert [graph.label(end) for end in ends] == ["AddBackward0", "x  (leaf)"]
+
+
+async def test_enter_on_a_neighbour_selects_it(walked, session) -> None:
+    async with walked(session) as pilot:
+        await pilot.press("n", "n", "3", "left_square_bracket", "z")
+        await pilot.pause()
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert session.view().selection in (1, 4)
+        assert session.view().playhead == 2
 
 
 def test_nothing_recorded() -> None:

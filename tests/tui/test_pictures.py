@@ -33,6 +33,10 @@ def test_screen(snap_compare, view, size) -> None:
     assert snap_compare(GradscopeApp(), terminal_size=size, run_before=showing(view))
 
 
+def test_map(snap_compare) -> None:
+    assert snap_compare(GradscopeApp(), terminal_size=(120, 36), run_before=showing(two_outputs_view, "3", "left_square_bracket"))
+
+
 def test_edited(snap_compare) -> None:
     assert snap_compare(GradscopeApp(), terminal_size=(120, 36), run_before=showing(edited_view))
 

@@ -21,6 +21,7 @@ from gradscope.tui.colours import ACCENT, LEAF, MUTED, SEED, TEXT, WARNING
 from gradscope.tui.glyphs import CURSOR, NOTHING, PENDING, PLAYHEAD, RUN
 from gradscope.tui.glyphs import LEAF as LEAF_SIGN
 from gradscope.tui.glyphs import SEED as SEED_SIGN
+from gradscope.tui.widgets.jumps import leads
 from gradscope.tui.widgets.line import cells, fit
 from gradscope.tui.widgets.map_drawing import Face, draw, height
 from gradscope.tui.widgets.tape_row import TapeRow
@@ -159,17 +160,19 @@ class _Near:
         drawn = TapeRow(view, rows, self.tape, row)
         cursor = PLAYHEAD if drawn.here else CURSOR
         name = Content.assemble((_name(rows, row), f"bold {TEXT}"), (f"  {drawn.makes}" if drawn.makes else "", MUTED))
-        note = f"step {drawn.steps}" if rows.first(row) == rows.last(row) else f"steps {drawn.steps}"
-        return self._line(
-            f"{cursor} {rows.glyph(row, view.playhead)} ", name, drawn.norm, drawn.pending, note if row else "", self.name + 2
-        )
+        number = NOTHING if drawn.pending else UNDEFINED if drawn.norm is None else numbers.norm(drawn.norm)
+        note = f"step{'s' * (rows.first(row) < rows.last(row))} {drawn.steps}" if row else ""
+        return self._line(f"{cursor} {rows.glyph(row, view.playhead)} ", name, self.name + 2, number, note)
 
     def _neighbour(self, one: Neighbour) -> Content:
+        """What is at the other end; the line leads there."""
         sign, name, style = self._who(one)
-        role = f"  {one.role}" if one.role else ""
-        return self._line(
-            f"{sign} ", Content.assemble((name, style), (role, MUTED)), one.norm, one.pending, self._note(one), self.name, one
+        number = (
+            NOTHING if one.pending else "" if not one.used else UNDEFINED if one.tensor == NO_TENSOR else numbers.norm(one.norm)
         )
+        words = Content.assemble((name, style), (f"  {one.role}" if one.role else "", MUTED))
+        line = self._line(f"{sign} ", words, self.name, number, self._note(one))
+        return leads(line, one.node) if one.row > 0 else line
 
     def _who(self, one: Neighbour) -> tuple[str, str, str]:
         """Sign, name and style of what stands at the other end."""
@@ -197,19 +200,7 @@ class _Near:
             return "{} of {}".format(*playhead.count_so_far(self.graph, self.tape, self.view.playhead, leaf.node, leaf.input_nr))
         return f"step {self.tape.step_of(one.node)}"
 
-    def _line(
-        self, sign: str, name: Content, norm: float | None, pending: bool, note: str, room: int, one: Neighbour | None = None
-    ) -> Content:
+    def _line(self, sign: str, name: Content, room: int, number: str, note: str) -> Content:
         """Columns: sign, name, norm, remark."""
-        if pending or norm is None:
-            number = NOTHING if pending else ""
-        elif one is not None and one.tensor == NO_TENSOR:
-            number = UNDEFINED if one.used else ""
-        else:
-            number = numbers.norm(norm)
-        return Content.assemble(
-            sign,
-            name.truncate(room, ellipsis=True, pad=True),
-            f" {number:>{numbers.NORM_WIDTH}}",
-            (f"  {note}" if note else "", MUTED),
-        )
+        words = name.truncate(room, ellipsis=True, pad=True)
+        return Content.assemble(sign, words, f" {number:>{numbers.NORM_WIDTH}}", (f"  {note}" if note else "", MUTED))

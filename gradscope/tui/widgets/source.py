@@ -309,7 +309,7 @@ class SourceList(VirtualList):
             return line.left(text, width - line.width, style).strip(width)
         line.add(fit(text, self._column) if cells(text) > self._column else text.ljust(self._column), style).add(" ")
         shade = colours.accent if beside.sign == RUN else colours.seed if beside.sign == SEED else colours.muted
-        return line.add(f"{beside.sign} {beside.text(width - line.width - 2)}", shade).strip(width)
+        return line.add(f"{beside.sign} {beside.text(width - line.width - 3)}", shade).strip(width)
 
     def _gutter(self, place: Place, here: bool, selected: bool) -> Line:
         """`▶` and `›` at the very lines, `│` at the other lines of their statements."""
