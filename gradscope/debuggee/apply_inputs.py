@@ -57,8 +57,8 @@ def install() -> Callable[[], None]:
     home: Any = sys.modules.get("torch._functorch.utils")
     original = getattr(home, "unwrap_dead_wrappers", None)
     applied = getattr(torch.autograd.Function.apply, "__func__", None)
-    if original is None or applied is None:
-        return _calls.clear
+    if original is None or not hasattr(applied, "__code__"):
+        return _calls.clear  # torch 2.14 does all this in C
     autograd: Any = torch.autograd
     number, code = autograd._get_sequence_nr, applied.__code__
     main = threading.main_thread().ident
@@ -108,7 +108,7 @@ def inputs_of(node: Any, names: list[str]) -> list[Any] | str:
     """
     kept = _calls.get(node._sequence_nr())
     if kept is None:
-        return "its inputs were not seen: the call is too long ago, or another thread made it"
+        return _saved_inputs(node, names)
     if len(kept) != len(node.needs_input_grad):
         return "its inputs are not known"
     found: list[Any] = []
@@ -127,6 +127,24 @@ def inputs_of(node: Any, names: list[str]) -> list[Any] | str:
             if edge is None or not _same_end(value, edge, node.needs_input_grad[place]):
                 return "its inputs are not known"
         found.append(value)
+    return found
+
+
+def _saved_inputs(node: Any, names: list[str]) -> list[Any] | str:
+    """The inputs among what the node has saved, where all of them are there: each is known by the edge that leads to it.
+
+    That is all there is where a call was not seen: long ago, in another thread, or as torch calls Functions in C (2.14).
+    """
+    saved = [tensor for tensor in node.saved_tensors if tensor is not None and tensor.requires_grad]
+    ends = {(edge.node, edge.output_nr): tensor for edge, tensor in zip(map(get_gradient_edge, saved), saved, strict=True)}
+    edges = (edge for edge in node.next_functions if edge[0] is not None)
+    found: list[Any] = []
+    for place, needed in enumerate(node.needs_input_grad):
+        tensor = ends.get(next(edges, (None, 0))) if needed else None
+        if tensor is None:
+            name = names[place] if place < len(names) else f"input {place}"
+            return f"its call was not seen, and {name} is not among the tensors that it saved"
+        found.append(tensor)
     return found
 
 
