@@ -18,10 +18,10 @@ from textual.widgets import Input
 from gradscope.errors import GradscopeError
 from gradscope.tui import actions, closing
 from gradscope.tui.driving import NOTHING
+from gradscope.tui.edits import edits
 from gradscope.tui.exploring import Exploring
 from gradscope.tui.glyphs import AsciiFilter, wants_ascii
 from gradscope.tui.pane import Pane
-from gradscope.tui.what_if_targets import edits
 from gradscope.tui.widgets.footer import Footer
 from gradscope.tui.widgets.header import Header
 

@@ -78,27 +78,29 @@ class Exploring(Driving):
 
     def with_check(self, view: View) -> View:
         """A check that has come since the last view says in one line what it found, whatever tab is open."""
+        if self.session is None or self.view is None or self.view.stop is not view.stop or self.view.checks is view.checks:
+            return view
+        new = [result for node, result in view.checks.items() if self.view.checks.get(node) is not result]
+        if not new:
+            return view
         from gradscope.tui.widgets.check_block import said
 
-        before = self.view.checks if self.view is not None and self.view.stop is view.stop else {}
-        new = [result for node, result in view.checks.items() if before.get(node) is not result]
-        if not new or self.session is None or self.view is None:
-            return view
         self.session.notice = said(new[-1])
         return replace(view, notice=self.session.notice)
 
     def action_debug(self) -> None:
         """Run a custom Function's backward under pdb, in the script's terminal."""
-        view = self.view
-        if view is not None and view.rows is not None and view.graph is not None:
-            node = view.rows.node(view.selection)
-            if node >= 0 and node not in view.graph.columns.backward_code:
-                self.say(NOT_PYTHON.format(view.graph.short(node)))
-                return
-        self._with_node(lambda session, node: session.debug(node))
+        self._with_node(self._debug)
         if self.view is not None and self.view.busy is not None and self.view.busy.typing:
             self._debugging = True
             self.lend_terminal()
+
+    def _debug(self, session: Session, node: int) -> None:
+        graph = self.view.graph if self.view is not None else None
+        if graph is not None and node not in graph.columns.backward_code:
+            session.say(NOT_PYTHON.format(graph.short(node)))
+        else:
+            session.debug(node)
 
     def keep_debugging(self, view: View) -> None:
         """Back to where the person was, once they have left pdb."""
@@ -113,10 +115,13 @@ class Exploring(Driving):
         """Keys are gradscope's again."""
 
     def _with_node(self, act: Callable[[Session, int], object]) -> None:
-        view = self.view
-        if view is None or view.rows is None or view.tape is None:
+        from gradscope.tui.widgets.selected import selected
+
+        row = selected(self.view) if self.view is not None else None
+        node = None if row is None else row.node
+        if row is None:
             self.say(NOTHING)
-        elif view.rows.first(view.selection) != view.rows.last(view.selection) or (node := view.rows.node(view.selection)) < 0:
+        elif node is None:
             self.say(NO_NODE)
         else:
             self.drive(lambda session: act(session, node))

@@ -8,8 +8,7 @@ from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Change
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
-
-SEED_EDITED, WHAT_IF = "SEED EDITED", "WHAT-IF"
+from gradscope.tui.widgets.selected import selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,11 @@ class Target:
 
 def targets(view: View) -> list[Target]:
     """All of the selected row: each gradient slot, then each contribution where a slot has several. Empty without a node."""
-    graph, tape, rows = view.graph, view.tape, view.rows
-    if graph is None or tape is None or rows is None or rows.last(view.selection) != rows.first(view.selection):
+    row = selected(view)
+    node = None if row is None else row.node
+    if row is None or node is None:
         return []
-    node = rows.node(view.selection)
-    if node < 0 or not tape.step_of(node):
-        return []
+    graph, tape = row.graph, row.tape
     slots = sorted({graph.input_nr[edge] for edge in graph.in_edges(node)} | {nr for nr, _ in tape.arrivals(node)})
     whole = [Target(gradient(graph, node, nr, len(slots)), node, nr, UNKNOWN, _there(tape, node, nr)) for nr in slots]
     return whole + [one for target in whole for one in _contributions(graph, tape, target)]
@@ -73,12 +71,6 @@ def spoken(graph: BackwardGraph, tape: Tape, change: Change) -> str:
     slots = len({graph.input_nr[edge] for edge in graph.in_edges(change.node)})
     name = gradient(graph, change.node, change.input_nr, slots)
     return name if change.edge == UNKNOWN else f"{name} {origin(graph, tape, change.edge)}"
-
-
-def edits(view: View) -> str:
-    """What of the pass shown is not the script's own, loudly: `SEED EDITED + WHAT-IF`; empty for the script's own pass."""
-    changed = view.tape is not None and bool(view.tape.columns.changes)
-    return " + ".join(word for word, holds in ((SEED_EDITED, view.edited), (WHAT_IF, changed)) if holds)
 
 
 def _there(tape: Tape, node: int, input_nr: int, edge: int = UNKNOWN) -> str:

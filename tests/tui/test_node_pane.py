@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import graphs
-from pane_app import PaneApp, counting, until, view_of
+from keeping import Kept, inspected, table
+from pane_app import PaneApp, counting, names, until, view_of
 from reports import two_outputs_report
 from test_step_tab import big
 
 from gradscope.session.session import Session
-from gradscope.tui.messages import FetchWanted, TensorFetched
-from gradscope.tui.widgets.node import PATIENCE
+from gradscope.tui.messages import FetchWanted, InspectWanted, NodeWanted, SavedFetched, SavedSliceWanted, TensorFetched
+from gradscope.tui.widgets.node import PATIENCE, NodePane
+from gradscope.tui.widgets.tabs import TabBar
 
 
 async def test_node_pane_is_the_picture() -> None:
@@ -45,6 +47,57 @@ async def test_stepping_repaints_and_keeps_the_tab() -> None:
         app.node.tab(1)
         await pilot.pause()
         assert "Step" in app.text()
+
+
+async def test_tabs_turn_with_keys_and_the_mouse_and_stay(walked, sight) -> None:
+    session = Session.from_snapshot(two_outputs_report((1.0, 10.0)))
+    async with walked(session) as pilot:
+        await pilot.press("n", "]")
+        assert pilot.app.query_one(NodePane).open_name == "formula"
+        await pilot.press("]", "]")
+        assert "no hooks here" in "\n".join(sight(pilot).pane("node"))
+        await pilot.press("n", "n")
+        assert pilot.app.query_one(NodePane).open_name == "hooks"
+        await pilot.press("[")
+        assert any("the snapshot was saved without it" in line for line in sight(pilot).pane("node"))
+        bar = pilot.app.query_one(NodePane).query_one(TabBar)
+        await pilot.click(bar, offset=(1, 0))
+        assert pilot.app.query_one(NodePane).open_name == "step"
+
+
+async def test_a_line_that_leads_somewhere_is_picked_and_opened() -> None:
+    graph, tape = graphs.two_outputs()
+    kept = table([Kept(0, "other", 0), Kept(0, "mask", 1, (4, 1024)), Kept(1, "self", 0)], [(8, "leaf x"), (16384, "")])
+    app = PaneApp(view_of(graph, tape, 2, 0, saved=kept, stop_number=1, stops=1))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.node.open_tab("saved")
+        app.node.focus()
+        await pilot.press("enter")  # the line of the order
+        assert "by step   Enter: by module" in app.text()
+        await pilot.press("j", "j", "j", "enter")
+        assert [message for message in app.told if isinstance(message, NodeWanted)] == [NodeWanted(0)]
+        await pilot.press("k", "enter")
+        assert app.told[-1] == NodeWanted(1)
+
+
+async def test_what_is_kept_is_asked_for_once_the_selection_rests() -> None:
+    graph, tape = graphs.two_outputs()
+    settings = {"stop_number": 1, "stops": 1}
+    app = PaneApp(view_of(graph, tape, 2, 2, **settings))
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.node.open_tab("saved")
+        await until(pilot, lambda: names(app.told).count("SavedWanted") == 1)
+        await until(pilot, lambda: [one.node for one in app.told if isinstance(one, InspectWanted)] == [1])
+        kept = table([Kept(1, "self", 0, (64, 64))], [(16384, "")])
+        looked = inspected(1, [((1.0,) * 4096, (64, 64))])
+        app.show(view_of(graph, tape, 2, 2, saved=kept, inspected={1: looked}, **settings))
+        await until(pilot, lambda: "SavedSliceWanted" in names(app.told))
+        asked = next(one for one in app.told if isinstance(one, SavedSliceWanted))
+        assert (asked.node, asked.place, asked.dtype) == (1, 0, "float32")
+        values = [float(place) for place in range(120)]
+        asked.asker.post_message(SavedFetched(1, 0, asked.index, "float32", (12, 10), values))
+        await until(pilot, lambda: "10.000" in app.text())
+        assert "self  float32 [64,64]   16.0 KiB" in app.text()
 
 
 async def test_values_of_a_big_tensor_come_when_the_selection_rests() -> None:

@@ -9,8 +9,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gradscope.tui import colours
+from gradscope.tui.edits import edits
 from gradscope.tui.glyphs import CHECK, CROSS
-from gradscope.tui.what_if_targets import edits
 from gradscope.tui.widgets.line import Line, fit
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def title(view: View) -> str:
     node, label = rows.node(view.selection), rows.label(view.selection)
     if node < 0:
         first, last = rows.first(view.selection), rows.last(view.selection)
-        return label if last <= 0 else f"{label}   steps {first}-{last}"
+        return label if last <= 0 else f"{label}   step {first}" if first == last else f"{label}   steps {first}-{last}"
     step = tape.step_of(node)
     occurrence = f"  #{graph.occurrence(node)}" if graph.occurrences(node) > 1 else ""
     parts = [label, graph.makes(node) + occurrence, f"step {step}" if step else "does not run"]

@@ -17,9 +17,10 @@ from gradscope.session import passes, seeding
 from gradscope.session.view import RefusedSeed, State, Stop, View
 from gradscope.tui import numbers
 from gradscope.tui.colours import ACCENT, ERROR, MUTED, SEED, TEXT, WARNING
+from gradscope.tui.edits import edits
 from gradscope.tui.messages import FetchWanted, SeedTyped, TensorFetched
 from gradscope.tui.pane import Pane
-from gradscope.tui.what_if_targets import edits, spoken
+from gradscope.tui.what_if_targets import spoken
 from gradscope.tui.widgets import slice_grid
 from gradscope.tui.widgets.seed_cells import SeedCells, Sheet, add_matrix, add_vector
 from gradscope.tui.widgets.seed_line import SeedLine
