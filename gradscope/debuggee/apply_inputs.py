@@ -56,7 +56,7 @@ def install() -> Callable[[], None]:
     """Begin to take notes, below those of the origins: install this first. The answer takes it out again."""
     home: Any = sys.modules.get("torch._functorch.utils")
     original = getattr(home, "unwrap_dead_wrappers", None)
-    applied = getattr(torch.autograd.Function.apply, "__func__", None)
+    applied: Any = getattr(torch.autograd.Function.apply, "__func__", None)
     if original is None or not hasattr(applied, "__code__"):
         return _calls.clear  # torch 2.14 does all this in C
     autograd: Any = torch.autograd
@@ -136,7 +136,9 @@ def _saved_inputs(node: Any, names: list[str]) -> list[Any] | str:
     That is all there is where a call was not seen: long ago, in another thread, or as torch calls Functions in C (2.14).
     """
     saved = [tensor for tensor in node.saved_tensors if tensor is not None and tensor.requires_grad]
-    ends = {(edge.node, edge.output_nr): tensor for edge, tensor in zip(map(get_gradient_edge, saved), saved, strict=True)}
+    ends: dict[Any, torch.Tensor] = {
+        (edge.node, edge.output_nr): tensor for edge, tensor in zip(map(get_gradient_edge, saved), saved, strict=True)
+    }
     edges = (edge for edge in node.next_functions if edge[0] is not None)
     found: list[Any] = []
     for place, needed in enumerate(node.needs_input_grad):
