@@ -29,6 +29,24 @@ def own_function(function: Any) -> Any:
     return function
 
 
+def module_hook(function: Any) -> Any:
+    """The torch object behind what runs a module's full backward hooks at a node; None for any other function."""
+    owner = closed_over(function, "self")
+    return owner if isinstance(owner, torch.utils.hooks.BackwardHook) else None
+
+
+def own_functions(function: Any) -> list[Any]:
+    """The same, of a module's hooks all that torch's one calls."""
+    module = module_hook(function)
+    if module is None:
+        return [own_function(function)]
+    at_output = "setup_output_hook" in function.__qualname__
+    own = [*module.user_pre_hooks] if at_output else []
+    if not at_output or module.input_tensors_index is None:  # no input requires grad: then all run at the output
+        own += module.user_hooks
+    return [own_function(hook) for hook in own]
+
+
 def name_of(function: Any) -> str:
     """`Model.forward.<lambda>`; for an object that can be called its class."""
     function = own_function(function)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import donated_buffers, tensor_hooks
+from gradscope.debuggee.code_places import name_of, own_function, own_functions
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.parts import is_foreign
 from gradscope.debuggee.reducers import refusal_of_python
@@ -220,19 +221,17 @@ def _note_hooks(foreign: Foreign, node: int, input_nr: int, table: Any) -> None:
     foreign.touches_gradients = True
     for hook in hooks:
         foreign.functions.append(hook)
-        foreign.note(node, f"hook {describe(hook)}")
+        for function in own_functions(hook):
+            foreign.note(node, f"hook {describe(function)}")
         foreign.refusal = foreign.refusal or refusal_of_python(hook)
 
 
 def describe(function: Callable[..., Any] | None) -> str:
     """`clip (train.py:3)`"""
-    inner: Any = function
-    while not hasattr(inner, "__code__") and hasattr(inner, "func"):
-        inner = inner.func  # functools.partial
-    name = getattr(inner, "__qualname__", None) or type(inner).__name__
-    return f"{name.replace('<locals>.', '')}{place_of(inner)}"
+    return f"{name_of(function)}{place_of(function)}"
 
 
 def place_of(function: Any) -> str:
+    function = own_function(function)
     code = getattr(function, "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
     return f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else ""

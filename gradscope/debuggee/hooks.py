@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradscope.debuggee import tensor_hooks
-from gradscope.debuggee.code_places import backward_of, closed_over, name_of, place_of
+from gradscope.debuggee.code_places import backward_of, module_hook, name_of, place_of
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import unpack_hooks_of
 from gradscope.model.columns import UNKNOWN, CodePlace, Hook
@@ -129,10 +129,10 @@ class _Node:
         for key, function in list(table.items()):
             if type(function) is tensor_hooks.OurHook or key < 0:
                 continue
-            module_hook = closed_over(function, "self")
-            if isinstance(module_hook, torch.utils.hooks.BackwardHook):
+            module = module_hook(function)
+            if module is not None:
                 chain.hooks.append(UNKNOWN)
-                self._module(module_hook, function.__qualname__)
+                self._module(module, function.__qualname__)
             else:
                 chain.hooks.append(self._hook(kind, function, input_nr))
         if any(hook != UNKNOWN for hook in chain.hooks):

@@ -201,6 +201,9 @@ def test_module_hooks_go_by_the_persons_names() -> None:
     assert made(passed, "<lambda>", "module") == ([-3.0, -3.0], [-3.0, -3.0])
     [at_x] = [place for place, one in enumerate(passed.captured.leaves) if one.variable is x]
     assert passed.total(at_x).tolist() == [-3.0, -3.0]
+    why = " ".join(passed.graph.columns.foreign.values())
+    assert "triple (test_hooks.py:" in why
+    assert "negate (test_hooks.py:" in why
 
 
 def test_a_node_hook_of_several_slots_has_an_effect_for_each() -> None:

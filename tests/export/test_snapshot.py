@@ -14,13 +14,18 @@ from graphs import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import AT, empty_report, random_report, two_outputs_report
+from saved_rows import Row, saved_columns
 
 import gradscope
 from gradscope.errors import FileError
 from gradscope.export.formats import export
 from gradscope.export.snapshot import MANIFEST, chunks, read
 from gradscope.findings.finding import Finding
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Change, CodePlace, Hook, HookEffect
 from gradscope.model.report import CallInfo, Report, StopReport
+from gradscope.model.saved import FREED, Looked, SavedTable
+from gradscope.model.tape import Tape
 
 
 def saved(report: Report[Finding], path: Path) -> Path:
@@ -30,7 +35,7 @@ def saved(report: Report[Finding], path: Path) -> Path:
 
 def comparable(report: Report[Finding]) -> str:
     """All that a report holds, as text: there NaN equals itself."""
-    stops = [dataclasses.replace(stop, graph=None, tapes=()) for stop in report.stops]
+    stops = [dataclasses.replace(stop, graph=None, tapes=(), saved=None) for stop in report.stops]
     columns = [(stop.graph and stop.graph.columns, [tape.columns for tape in stop.tapes]) for stop in report.stops]
     return repr((dataclasses.replace(report, stops=tuple(stops)), columns))
 
@@ -166,6 +171,53 @@ def test_no_wrong_bit_changes_what_is_read(snapshot: Path) -> None:
         snapshot.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with contextlib.suppress(FileError):
             assert comparable(read(str(snapshot))) == comparable(report)
+
+
+def kept_report() -> Report[Finding]:
+    """The pictured example with what its nodes keep, one of them looked into, and a hook."""
+    report = two_outputs_report()
+    (stop,) = report.stops
+    assert stop.graph is not None
+    columns, tape = stop.graph.columns, stop.tapes[0].columns
+    columns = dataclasses.replace(columns, hooks=[Hook(1, 0, "tensor", "clip")], backward_code={1: CodePlace("/a.py", 3, "f")})
+    tape = dataclasses.replace(tape, hook_effects=[HookEffect(0, 2, 0, 1)], changes=[Change(1, 0, text="*2", before=0)])
+    graph = BackwardGraph(columns)
+    table = SavedTable(saved_columns([Row(0, "self", 0), Row(1, "self", -1, FREED)], [(16, "leaf x")]))
+    looked = Looked(0, tape.tensors, list(range(len(tape.tensors.shape) // 4)), [("dim", "1")], ["a note"])
+    kept = dataclasses.replace(stop, graph=graph, tapes=(Tape(tape, graph),), saved=table, inspected={0: looked})
+    return dataclasses.replace(report, stops=(kept,))
+
+
+def test_what_nodes_keep_comes_back(tmp_path: Path) -> None:
+    before, (stop,) = kept_report().stops[0], read(str(saved(kept_report(), tmp_path / "a.gscope"))).stops
+    assert before.saved is not None
+    assert stop.saved is not None
+    assert stop.graph is not None
+    assert stop.saved.columns == before.saved.columns
+    assert (stop.inspected[0].places, stop.inspected[0].attributes) == (before.inspected[0].places, [("dim", "1")])
+    assert [hook.name for _, hook in stop.graph.hooks_of(1)] == ["clip"]
+    assert stop.tapes[0].effect(0) == HookEffect(0, 2, 0, 1)
+
+
+def test_keeps_that_point_nowhere(tmp_path: Path) -> None:
+    for spoil in (
+        lambda stop: setattr(stop.saved.columns, "node", b"\x7f\0\0\0" * 2),
+        lambda stop: setattr(stop.saved.columns, "name", b"\x7f\0\0\0" * 2),
+        lambda stop: setattr(stop.saved.columns, "storage", b"\x01\0\0\0" * 2),
+        lambda stop: setattr(stop.saved.columns, "state", b"\x09\x09"),
+        lambda stop: setattr(stop.saved.columns, "version_now", b""),
+        lambda stop: setattr(stop.saved.columns, "storage_owner", []),
+        lambda stop: stop.inspected[0].places.append(0),
+        lambda stop: stop.graph.columns.hooks.append(Hook(99, 0, "tensor", "clip")),
+        lambda stop: stop.tapes[0].columns.hook_effects.append(HookEffect(9, 1, 0, 0)),
+        lambda stop: stop.tapes[0].columns.hook_effects.append(HookEffect(0, 1, 0, 999)),
+        lambda stop: stop.tapes[0].columns.changes.append(Change(99, 0)),
+    ):
+        report = kept_report()
+        spoil(report.stops[0])
+        path = tmp_path / "a.gscope"
+        path.write_bytes(b"".join(chunks(report)))
+        assert refused(path).what == f"{path} is damaged"
 
 
 def test_columns_that_point_nowhere(tmp_path: Path) -> None:
