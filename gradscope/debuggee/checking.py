@@ -48,10 +48,12 @@ def check(captured: Captured, number: int, arrived: Gradients | None, poll: Poll
     node = captured.nodes[number]
     if type(node) is AccumulateGrad:
         return CheckResult(number, "", [unknown(LINEARITY, "a leaf has no backward: its gradient is added to .grad")])
+    function = node_calls.custom_function(node)
+    if function is not None and node_calls.is_torchs(function):
+        return CheckResult(number, "", [unknown(LINEARITY, f"{function.__name__} is a Function of torch's own")])
     with Sandbox(captured), torch.no_grad():
         slots = captured.first_slot[number + 1] - captured.first_slot[number]
         one = NodeCheck(captured, number, [None] * slots if arrived is None else arrived, Limits(poll))
-        function = node_calls.custom_function(node)
         how = _own(one) if function is None else function_check.check(one, function)
         return CheckResult(number, how, one.rows)
 

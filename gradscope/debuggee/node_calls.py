@@ -23,6 +23,11 @@ def custom_function(node: Any) -> Any:
     return getattr(type(node), "_forward_cls", None) if isinstance(node, torch.autograd.function.BackwardCFunction) else None
 
 
+def is_torchs(function: Any) -> bool:
+    """A Function of torch's own: compiled code, checkpoint, hooks of modules. They rely on how the engine calls them."""
+    return str(function.__module__).split(".")[0] == "torch"
+
+
 def backward_of(function: Any) -> Any:
     """What torch calls for the backward of such a class: `vjp` where it has one of its own, else `backward`."""
     base = torch.autograd.Function

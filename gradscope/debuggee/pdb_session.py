@@ -73,9 +73,9 @@ def debuggable(captured: Captured, number: int) -> CodeType:
     if not 0 <= number < len(captured):
         raise UsageError("there is no such node", f"the graph has {len(captured)}")
     function = node_calls.custom_function(captured.nodes[number])
-    if function is None:
+    if function is None or node_calls.is_torchs(function):
         raise UsageError(
-            f"{captured.ops[number]} has no Python to step through",
+            f"{captured.ops[number]} has no Python of yours to step through",
             "it is torch's own; pdb runs in the backward of an autograd.Function",
             "the Formula tab says what it computes",
         )

@@ -323,6 +323,15 @@ def test_a_backward_that_fails_says_so() -> None:
     assert "ValueError: no cube today" in rows["against finite differences"].why
 
 
+def test_functions_of_torchs_own_are_left_to_the_engine() -> None:
+    layer = torch.nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda module, grads, outputs: None)
+    result = checked(layer(torch.ones(1, 2, requires_grad=True)).sum())
+    assert [(row.verdict, row.why) for row in result.rows] == [
+        (UNKNOWN_RESULT, "BackwardHookFunction is a Function of torch's own")
+    ]
+
+
 def test_it_can_be_given_up() -> None:
     y, _ = applied(made(right))
     with pytest.raises(Cancelled):

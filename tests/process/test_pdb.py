@@ -108,7 +108,7 @@ def test_a_person_walks_through_a_backward(live: Living) -> None:
 
     live.session.debug(node_of(view, "MulBackward"))
     live.stopped()
-    assert [str(error).splitlines()[0] for error in live.errors] == ["MulBackward0 has no Python to step through"]
+    assert [str(error).splitlines()[0] for error in live.errors] == ["MulBackward0 has no Python of yours to step through"]
 
     live.session.resume()
     live.until(lambda view: "say:" in live.text)
