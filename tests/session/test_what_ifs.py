@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+import jsonschema
 import pytest
 from playing import Play
 
 from gradscope.errors import GradscopeError
+from gradscope.export import json_report
 from gradscope.model.checks import RIGHT, CheckResult, CheckRow
 from gradscope.model.columns import UNKNOWN, Change
 from gradscope.protocol import messages as m
@@ -157,6 +160,18 @@ def test_only_seeds_are_taken_along_when_the_script_goes_on(play: Play) -> None:
     answer(play, 3, (2.0, 20.0), edited=True)
     assert play.session.can_resume_edited
     assert play.session.seeds_to_choose[1].endswith("2, 20 (without the what-ifs)")
+
+
+def test_the_json_report_tells_what_was_changed(play: Play) -> None:
+    play.session.change("*0.5", NODE, 0)
+    answer(play, 2)
+    report = json.loads(b"".join(json_report.chunks(play.session.report())))
+    jsonschema.validate(report, json_report.schema())
+    (changed,) = report["calls"][0]["passes"]
+    (change,) = changed["changes"]
+    assert (change["node"], change["input_nr"], change["edge"], change["text"]) == (NODE, 0, None, "*0.5")
+    assert change["before"]["norm"] == play.shown.norm(0)
+    assert not changed["edited"]
 
 
 def test_a_refused_what_if_leaves_the_pass_shown(play: Play) -> None:
