@@ -56,25 +56,8 @@ _SYMBOLS: dict[type[ast.operator], str] = {
     ast.MatMult: "@",
 }
 _COMPOSITE = set().union(*_ALSO.values())
-_NO_NODES = {
-    *(
-        "bool",
-        "enumerate",
-        "float",
-        "getattr",
-        "hasattr",
-        "id",
-        "int",
-        "isinstance",
-        "len",
-        "print",
-        "range",
-        "str",
-        "type",
-        "zip",
-    )
-}
-"""Python's own functions in which no node is made"""
+_NO_NODES = {"enumerate", "float", "getattr", "int", "isinstance", "len", "print", "range", "str", "type", "zip"}
+"""functions of Python's own in which no node is made"""
 _UNKNOWN = "?"
 """a call that may make any node"""
 
@@ -153,18 +136,10 @@ def _called(function: ast.expr) -> str:
             return f"apply {ast.unparse(function.value).rpartition('.')[2].lower()}"
         name = function.attr
     elif isinstance(function, ast.Name):
-        if hasattr(builtins, function.id) and function.id not in (
-            "sum",
-            "abs",
-            "pow",
-            "max",
-            "min",
-            "map",
-            "next",
-            "eval",
-            "exec",
-        ):
+        if function.id in _NO_NODES:
             return ""
+        if hasattr(builtins, function.id) and function.id not in ("abs", "pow"):
+            return _UNKNOWN
         name = function.id
     else:
         return _UNKNOWN
