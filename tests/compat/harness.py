@@ -27,6 +27,8 @@ from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.foreign import TELLS_HOOKS
 from gradscope.debuggee.tensor_data import bytes_of
 
+_ONCE = (DeprecationWarning, FutureWarning)
+"""of torch's own modules, when they are first imported"""
 Script = Callable[[], Any]
 
 DOES = {
@@ -172,9 +174,7 @@ def outcome(script: Script) -> Outcome:
             results = script()
         except Exception as error:
             raised = [type(error).__name__, str(error), *_frames(error)]
-    said = [
-        f"{one.category.__name__}: {str(one.message).splitlines()[0]}" for one in warned if one.category is not DeprecationWarning
-    ]
+    said = [f"{one.category.__name__}: {str(one.message).splitlines()[0]}" for one in warned if one.category not in _ONCE]
     return Outcome(results, printed.getvalue(), said, raised, (torch.get_rng_state(), random.random()))
 
 
