@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from graphs import FILE, gpt_like, two_outputs_drawing
+from keeping import Kept, inspected, table
 
+from gradscope.model.columns import Change, CodePlace, Hook, HookEffect
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call
 from gradscope.session.stepping import Walk
@@ -66,6 +68,36 @@ def edited_view(step: int = 2) -> View:
     walk.to_step(step)
     walk.show(passes[1], passes[0])
     return view_of(walk, passes)
+
+
+def what_if_view(step: int = 2) -> View:
+    """The same with what arrives at Sin halved by the person, in a second pass."""
+    drawing = two_outputs_drawing()
+    graph = drawing.graph()
+    passes = [drawing.tape(graph, [(1.0, 10.0)])]
+    passes.append(drawing.tape(graph, [(1.0, 10.0)], number=2, hooks={1: lambda value: tuple(part / 2 for part in value)}))
+    columns = passes[1].columns
+    columns.edited, columns.hook_changed = False, []
+    columns.changes = [Change(1, 0, text="*0.5", before=next(one.tensor for one in passes[1].to(1)))]
+    walk = Walk(graph, passes[0], 40)
+    walk.to_step(step)
+    walk.show(passes[1], passes[0])
+    return view_of(walk, passes)
+
+
+def kept_view(step: int = 3) -> View:
+    """The pictured example with what its nodes keep, and a hook that halves what arrives at Sin."""
+    drawing = two_outputs_drawing()
+    graph = drawing.graph()
+    graph.columns.hooks = [Hook(1, 0, "tensor", "halve", CodePlace(FILE, 12, "halve"))]
+    tape = drawing.tape(graph, [(1.0, 10.0)], hooks={1: lambda value: tuple(part / 2 for part in value)})
+    tape.columns.hook_effects = [HookEffect(0, 2, next(one.tensor for one in tape.to(1)), tape.arrived(1))]
+    walk = Walk(graph, tape, 40)
+    walk.to_step(step)
+    kept = [Kept(0, "other", 0), Kept(0, "self", 0), Kept(0, "mask", 1, (4, 1024)), Kept(1, "self", 0)]
+    looked = inspected(0, [((1.0, 2.0), (2,))] * 2, [("dim", "-1")])
+    saved = table(kept, [(8, "leaf x"), (16384, "")])
+    return view_of(walk, [tape], saved=saved, inspected={0: looked})
 
 
 def gpt_view(rows: int = 6, screen_rows: int = 12) -> View:

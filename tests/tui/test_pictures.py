@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from views import crashed_view, edited_view, gpt_view, two_outputs_view, waiting_view
+from views import crashed_view, edited_view, gpt_view, kept_view, two_outputs_view, waiting_view, what_if_view
 
 from gradscope.session.view import State, View
 from gradscope.tui.app import GradscopeApp
@@ -39,6 +40,24 @@ def test_map(snap_compare) -> None:
 
 def test_edited(snap_compare) -> None:
     assert snap_compare(GradscopeApp(), terminal_size=(120, 36), run_before=showing(edited_view))
+
+
+def test_what_if(snap_compare) -> None:
+    assert snap_compare(GradscopeApp(), terminal_size=(120, 36), run_before=showing(what_if_view))
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_saved(snap_compare, size) -> None:
+    assert snap_compare(
+        GradscopeApp(), terminal_size=size, run_before=showing(kept_view, "right_square_bracket", "right_square_bracket")
+    )
+
+
+def test_hooks_without_colour_and_signs(snap_compare, monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    keys = ["right_square_bracket"] * 3
+    view = lambda: replace(kept_view(), selection=2)  # noqa: E731
+    assert snap_compare(GradscopeApp(ascii_only=True), terminal_size=(120, 36), run_before=showing(view, *keys))
 
 
 def test_cursors_apart_without_colour(snap_compare, monkeypatch) -> None:

@@ -13,16 +13,20 @@ SIGNS = {RIGHT: CHECK, WRONG: CROSS}
 
 
 def write(ledger: Ledger, result: CheckResult) -> None:
-    """`check   linear in the incoming gradient 0 ✓`, one line each."""
+    """How it was checked, and one line for each property: `✓ linear in the incoming gradient   0 ≤ 1.0e-04`."""
     ledger.line()
-    ledger.line(("check", f"bold {TEXT}"), (f"  {result.how}" if result.how else "", MUTED))
+    ledger.line(("check", f"bold {TEXT}"))
+    if result.how:
+        ledger.words(result.how, MUTED)
     for row in result.rows:
         _row(ledger, row)
 
 
 def said(result: CheckResult) -> str:
-    """In one line: `check: linear in the incoming gradient ✓ · ∂x against finite differences 3e-11 ✓`."""
-    return "check: " + " · ".join(_short(row) for row in result.rows)
+    """In one line: what is wrong, else what was compared: `check: ∂x against finite differences 3.0e-11 ✓`."""
+    wrong = [row for row in result.rows if row.verdict == WRONG]
+    compared = [row for row in result.rows if row.error is not None]
+    return "check: " + " · ".join(_short(row) for row in wrong or compared or result.rows)
 
 
 def _short(row: CheckRow) -> str:

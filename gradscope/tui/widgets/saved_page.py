@@ -162,12 +162,13 @@ def _tensor(ledger: Ledger, row: Selected, one: Saved) -> None:
     ledger.line((one.name, STRONG), what, (size + (f" on {one.device}" if one.device not in ("", "cpu") else ""), MUTED))
     if STATES[one.state]:
         ledger.words(f"  {STATES[one.state]}", WARNING if one.state == EDITED else MUTED)
-    if one.version_saved >= 0 and one.shape is not None:
-        moved = one.version_now != one.version_saved
-        text = f"version {one.version_saved} when saved, {one.version_now} now" if moved else f"version {one.version_now}"
-        ledger.line((f"  {text}", WARNING if moved else MUTED))
+    moved = one.version_saved >= 0 and one.version_now != one.version_saved
+    version = f"version {one.version_saved} when saved, {one.version_now} now" if moved else f"version {one.version_now}"
+    facts = [(version, WARNING if moved else MUTED)] if one.version_saved >= 0 and one.shape is not None else []
     if one.owner:
-        ledger.line((f"  the memory of {one.owner}", MUTED))
+        facts.append((f"the memory of {one.owner}", MUTED))
+    if facts:
+        ledger.line("  ", Content("   ").join(Content.styled(*fact) for fact in facts))
     for node in one.shared[:SHARED_SHOWN]:
         step = row.tape.step_of(node)
         text = f"  kept by {row.graph.short(node)} too" + (f", step {step}" if step else "")
