@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from textual.content import Content
 
+from gradscope.model.columns import UNKNOWN
 from gradscope.model.saved import SavedTable
 from gradscope.tui import numbers
 from gradscope.tui.colours import MUTED, TEXT
@@ -32,8 +33,8 @@ class Sums:
     tensors: int
     ranked: list[int]
     """the nodes that keep something, largest first"""
-    own_bytes: dict[int, int] = field(default_factory=dict)
-    bytes: dict[int, int] = field(default_factory=dict)
+    own_bytes: dict[int, int]
+    bytes: dict[int, int]
     """by node"""
 
 
@@ -57,7 +58,7 @@ def write(row: Selected, table: SavedTable, width: int, order: str) -> list[Cont
     head = Content.assemble(("what keeps my memory", STRONG), (f"   by {order}   Enter: by {following}", MUTED))
     lines += [Content(), leads(head, ORDER)]
     listed = _modules(row, table, sums) if order == MODULE else _nodes(row, sums, order)
-    lines += [line.truncate(width, ellipsis=True) for line in listed]
+    lines += [line.truncate(width - 1, ellipsis=True) for line in listed]
     return lines
 
 
@@ -66,14 +67,34 @@ def _sums(row: Selected, table: SavedTable) -> Sums:
     known = _known.setdefault(table, {})
     place = (row.first, row.last)
     if place not in known:
-        nodes = list(row.nodes)
-        keeping = [node for node in nodes if len(table.rows_of(node))]
-        own = {node: table.bytes_of_node(node, own=True) for node in keeping}
-        every = {node: table.bytes_of_node(node) for node in keeping}
-        ranked = sorted(keeping, key=lambda node: (-own[node], -every[node], node))
-        tensors = sum(len(table.rows_of(node)) for node in keeping)
-        known[place] = Sums(table.bytes_of_nodes(keeping), table.bytes_of_nodes(keeping, own=True), tensors, ranked, own, every)
+        known[place] = _added(row, table)
     return known[place]
+
+
+def _added(row: Selected, table: SavedTable) -> Sums:
+    """One look at each row of the table: there may be a hundred thousand."""
+    sizes, owners = table.columns.storage_bytes, table.columns.storage_owner
+    every: dict[int, int] = {}
+    own: dict[int, int] = {}
+    storages: set[int] = set()
+    tensors = 0
+    for node in row.nodes:
+        rows = table.rows_of(node)
+        if rows:
+            held = set(table.storage[rows.start : rows.stop])
+            held.discard(UNKNOWN)
+            every[node] = sum(sizes[storage] for storage in held)
+            own[node] = sum(sizes[storage] for storage in held if not owners[storage])
+            storages |= held
+            tensors += len(rows)
+    return Sums(
+        every=sum(sizes[storage] for storage in storages),
+        own=sum(sizes[storage] for storage in storages if not owners[storage]),
+        tensors=tensors,
+        ranked=sorted(every, key=lambda node: (-own[node], -every[node], node)),
+        own_bytes=own,
+        bytes=every,
+    )
 
 
 def _nodes(row: Selected, sums: Sums, order: str) -> list[Content]:
