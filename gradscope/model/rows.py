@@ -48,9 +48,10 @@ class Rows:
         """by row: how many hidden steps it has taken in"""
         self._floor = 1
         """rows above this one belong to a group that ends before it: nothing may join them"""
-        if self._outline is None:
-            self._steps(range(1, tape.steps + 1), 0)
+        if not folds.outline and not folds.changed:
+            self._span(Span(1, tape.steps), 0)
         else:
+            assert self._outline is not None
             self._emit(self._outline.top, 0)
 
     @classmethod
@@ -240,41 +241,42 @@ class Rows:
         return marks is not None and all(marks[head] for head in heads[low:high])
 
     def _span(self, span: Span, depth: int) -> None:
-        assert self._outline is not None
-        if self._plumbing is not None:
-            self._without_plumbing(span, self._plumbing, depth)
-        elif not self.folds.leaves:
-            self._steps(range(span.first, span.last + 1), depth)
+        """The rows of a span: a head with its leaves each, or a step each."""
+        firsts = self._firsts(span)
+        ends = [*firsts[1:], span.last + 1] if len(firsts) else []
+        if self._plumbing is None:
+            self._rows(firsts, ends, depth)
         else:
-            firsts = self._heads_in(span)
-            self._first.extend(firsts)
-            self._last.extend(head - 1 for head in firsts[1:])
-            self._last.append(span.last)
-            self._depth.extend(bytes([min(depth, 255)]) * len(firsts))
+            self._without_plumbing(firsts, ends, bytes(map(self._plumbing.__getitem__, firsts)), depth)
 
-    def _heads_in(self, span: Span) -> array[int]:
+    def _firsts(self, span: Span) -> Sequence[int]:
+        if not self.folds.leaves:
+            return range(span.first, span.last + 1)
         assert self._outline is not None
         heads = self._outline.heads
         return heads[bisect_left(heads, span.first) : bisect_right(heads, span.last)]
 
-    def _without_plumbing(self, span: Span, marks: bytearray, depth: int) -> None:
-        """The rows of a span; hidden steps join the row before them, else the one after, else are a row of their own."""
-        firsts: Sequence[int] = self._heads_in(span) if self.folds.leaves else range(span.first, span.last + 1)
-        waiting: list[int] = []
-        for place, first in enumerate(firsts):
-            last = firsts[place + 1] - 1 if place + 1 < len(firsts) else span.last
-            if marks[first] and not waiting and self._may_join(depth):
-                self._last[-1] = last
-                self._joined[len(self) - 1] = self.joined(len(self) - 1) + 1
-            elif marks[first] and place + 1 < len(firsts):
-                waiting.append(first)
-            else:
-                self._steps(range(last, last + 1), depth)
+    def _without_plumbing(self, firsts: Sequence[int], ends: Sequence[int], hidden: bytes, depth: int) -> None:
+        """Hidden steps join the row before them, else the one after, else are a row of their own."""
+        place = 0
+        while place < len(firsts):
+            start = hidden.find(1, place)
+            start = len(firsts) if start < 0 else start
+            self._rows(firsts[place:start], ends[place:start], depth)
+            if start == len(firsts):
+                return
+            seen = hidden.find(0, start)
+            place = len(firsts) if seen < 0 else seen
+            if self._may_join(depth):
                 row = len(self) - 1
-                self._first[row] = waiting[0] if waiting else first
-                if waiting:
-                    self._heads[row], self._joined[row] = first, len(waiting)
-                    waiting = []
+                self._last[row] = ends[place - 1] - 1
+                self._joined[row] = self.joined(row) + place - start
+            else:
+                head = start if seen < 0 else seen
+                place = head + 1 if seen >= 0 else place
+                self._rows([firsts[start]], [ends[place - 1]], depth)
+                row = len(self) - 1
+                self._heads[row], self._joined[row] = firsts[head], place - start - 1
 
     def _may_join(self, depth: int) -> bool:
         """Whether the row made last can take in a hidden step: one of the same level that is no heading and no leaf."""
@@ -283,10 +285,11 @@ class Rows:
             return False
         return row in self._groups or not self.graph.is_accumulate(self.node(row))
 
-    def _steps(self, steps: range, depth: int) -> None:
-        self._first.extend(steps)
-        self._last.extend(steps)
-        self._depth.extend(bytes([min(depth, 255)]) * len(steps))
+    def _rows(self, firsts: Sequence[int], ends: Sequence[int], depth: int) -> None:
+        """Rows of steps, each up to before the step where it ends."""
+        self._first.extend(firsts)
+        self._last.extend(end - 1 for end in ends)
+        self._depth.extend(bytes([min(depth, 255)]) * len(firsts))
 
     def _row(self, first: int, last: int, depth: int, group: Group) -> int:
         row = len(self._last)

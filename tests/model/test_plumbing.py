@@ -13,6 +13,7 @@ from gradscope.model.folds import Folds
 from gradscope.model.modules import Outline
 from gradscope.model.plumbing import hidden_steps
 from gradscope.model.rows import LEAVES, Rows
+from gradscope.model.tape import Tape
 from gradscope.session.stepping import Walk
 
 
@@ -156,6 +157,18 @@ def test_any_graph_is_covered(seed: int, outline: bool, leaves: bool, data: st.D
         heads = set(Outline.of(graph, tape).heads) if leaves else set(range(1, tape.steps + 1))
         assert {step for step in heads if not marks[step]} <= visible
         assert len(heads) == len(visible) - 1 + rows.hidden
+
+
+@pytest.mark.parametrize("folds", [Folds(), Folds(plumbing=True), Folds(leaves=True), Folds(outline=True)])
+def test_a_pass_that_ran_nothing_has_its_seed_alone(folds: Folds) -> None:
+    drawing = linear()
+    graph = drawing.graph()
+    columns = drawing.tape(graph, [(1.0,)]).columns
+    columns.step_node = columns.arrival_step = columns.arrival_input_nr = columns.arrival_tensor = b""
+    for name in ("step", "edge", "tensor", "so_far"):
+        setattr(columns, f"contribution_{name}", getattr(columns, f"contribution_{name}")[:4])
+    rows = Rows.build(graph, Tape(columns, graph), folds)
+    assert (len(rows), rows.row_of_step(0), rows.hidden) == (1, 0, 0)
 
 
 def test_folds_keep_it_when_they_change() -> None:

@@ -36,6 +36,9 @@ LEAST_BELOW = 6
 NAMES = 16, 11, 8
 """cells of a name in a box, at most; where that does not fit; where its first word has to do"""
 
+WIDEST = 48
+"""cells of a neighbour's name, at most: numbers far from it are hard to read across"""
+
 NOTE = 16
 """cells of what stands after the norm of a neighbour"""
 
@@ -131,7 +134,7 @@ class _Near:
 
     def __init__(self, view: View, graph: BackwardGraph, tape: Tape, rows: Rows, width: int) -> None:
         self.view, self.graph, self.tape, self.rows = view, graph, tape, rows
-        self.name = max(8, width - 6 - 1 - numbers.NORM_WIDTH - 2 - NOTE)
+        self.name = max(8, min(WIDEST, width - 6 - 1 - numbers.NORM_WIDTH - 2 - NOTE))
         self.width = width
 
     def lines(self, room: int) -> list[Content]:

@@ -11,7 +11,7 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import numbers
 from gradscope.tui.glyphs import PENDING, RUN, SEED
-from gradscope.tui.widgets.line import cells
+from gradscope.tui.widgets.line import cells, fit
 
 OPS_NAMED = 3
 
@@ -29,6 +29,8 @@ class Mark:
     def text(self, room: int) -> str:
         """As many of the parts as fit; the first is cut rather than left out."""
         text = self.parts[0] if self.parts else ""
+        if cells(text) > room:
+            return fit(text, room)
         for part in self.parts[1:]:
             if cells(text) + 2 + cells(part) > room:
                 break
