@@ -16,7 +16,8 @@ from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.differences import Limits
 from gradscope.debuggee.edge_roles import ROLES
 from gradscope.debuggee.engine import AccumulateGrad
-from gradscope.debuggee.known_forwards import Forward, NotKnown, forward_of
+from gradscope.debuggee.forward_recipes import NotKnown
+from gradscope.debuggee.known_forwards import Forward, forward_of
 from gradscope.debuggee.node_calls import Gradients
 from gradscope.debuggee.node_check import DIFFERENCES, LINEARITY, NodeCheck, tensors_in, text_of, unknown
 from gradscope.debuggee.record import Cancelled
