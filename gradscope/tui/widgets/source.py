@@ -263,7 +263,7 @@ class SourceList(VirtualList):
     def open(self) -> None:
         """The playhead jumps to what the cursor's line made."""
         view, node = self._view, self._node(self.cursor)
-        if node is not None and view is not None and view.tape is not None and view.tape.step_of(node):
+        if node is not None:
             self.post_message(NodeWanted(node, run=True))
         elif self.cursor == self._call and view is not None and view.tape is not None and not self._without_call:
             self.post_message(StepWanted(0))

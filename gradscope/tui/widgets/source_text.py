@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gradscope.model.source_lines import SourceLines
@@ -45,11 +44,19 @@ class SourceText:
 
     def around(self, line: int) -> tuple[int, int]:
         """First and last line of the statement that a line belongs to."""
-        return self._statements.around(line)
+        return _statements(self.file, self.lines).around(line)
 
-    @cached_property
-    def _statements(self) -> StatementLines:
-        return StatementLines(self.lines)
+
+_parsed: dict[str, tuple[Sequence[str], StatementLines]] = {}
+"""by file: the text that was parsed, and its statements; the pass goes to and fro between files"""
+
+
+def _statements(file: str, lines: Sequence[str]) -> StatementLines:
+    text, statements = _parsed.get(file, ((), None))
+    if statements is None or text is not lines:
+        statements = StatementLines(lines)
+        _parsed[file] = lines, statements
+    return statements
 
 
 def _known(file: str, tape: Tape | None, call: tuple[int, str]) -> list[tuple[int, str]]:
