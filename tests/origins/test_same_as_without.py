@@ -251,3 +251,23 @@ def test_warnings_from_torch_name_the_persons_line(origins: Origins) -> None:
         assert shown("ignore") == []
     finally:
         torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_models_train_as_without(origins: Origins, backend: str) -> None:
+    def train() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        model = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 1))
+        compiled = torch.compile(model, backend=backend, fullgraph=True)
+        x = torch.randn(5, 3)
+        for _ in range(2):
+            loss = compiled(x).square().mean()
+            loss.backward()
+        line = origins.lookup(loss.grad_fn._sequence_nr())
+        assert line is None or line.code == "loss = compiled(x).square().mean()"
+        return [parameter.grad for parameter in model.parameters()]
+
+    for noted, plain in zip(train(), without(origins, train), strict=True):
+        assert torch.equal(noted, plain)
+    torch._dynamo.reset()
