@@ -8,7 +8,7 @@ from collections import deque
 
 from gradscope.debuggee.interrupts import Interrupts
 from gradscope.protocol.channel import Channel, Closed
-from gradscope.protocol.messages import Cancel, Progress, Report, Request
+from gradscope.protocol.messages import Cancel, Progress, Report, Request, Resume
 
 _SECONDS_BETWEEN_NEWS = 0.1
 
@@ -75,6 +75,12 @@ class Link:
                 return True
             self._early.append(request)
         return self.interrupts.pending
+
+    def to_go_on(self) -> bool:
+        """While something else than a pass is under way: whether the script is to run on, or nobody is there any more."""
+        while (request := self._poll()) is not None:
+            self._early.append(request)
+        return not self.live or any(isinstance(request, Resume) for request in self._early)
 
     def close(self) -> None:
         """Never speak again."""

@@ -13,7 +13,7 @@ import sys
 import termios
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def debug(captured: Captured, number: int, gradients: Gradients, where: str) -> str:
+def debug(captured: Captured, number: int, gradients: Gradients, where: str, over: Callable[[], bool]) -> str:
     """Let the person walk through the backward of a node.
 
     Args:
@@ -41,6 +41,7 @@ def debug(captured: Captured, number: int, gradients: Gradients, where: str) -> 
         number: the node.
         gradients: what arrived at it, one for each slot; copied, so that the backward cannot spoil the record.
         where: what arrived when, for the line that greets: `pass 2`.
+        over: asked at a Ctrl-C whether the script is to go on anyway.
 
     Returns:
         `ValueError: …` where the backward raised, empty where it ran to its end or the person left.
@@ -56,9 +57,10 @@ def debug(captured: Captured, number: int, gradients: Gradients, where: str) -> 
         sys.stdout = sys.stderr = screen  # the sandbox puts back the script's own
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         screen.write(f"\npdb in the backward of {node.name()} ({place}), with what arrived in {where}\nc goes on, q leaves\n")
-        error = _walk(node, handed, code, keys, screen)
-        screen.write("the backward is over; what it wrote is put back\n")
-        screen.flush()
+        error = _walk(node, handed, code, keys, screen, over)
+        with suppress(OSError):  # the terminal is gone
+            screen.write("the backward is over; what it wrote is put back\n")
+            screen.flush()
     if sandbox.printed:
         _say(sandbox.printed)
     return error
@@ -87,22 +89,29 @@ def debuggable(captured: Captured, number: int) -> CodeType:
     return code
 
 
-def _walk(node: Any, gradients: Gradients, code: CodeType, keys: TextIO, screen: TextIO) -> str:
+def _walk(node: Any, gradients: Gradients, code: CodeType, keys: TextIO, screen: TextIO, over: Callable[[], bool]) -> str:
     """Run the backward under pdb; the error it raised, as text."""
+
+    def interrupted(signal_number: int, frame: FrameType | None) -> None:
+        if over():
+            raise bdb.BdbQuit
+        signal.default_int_handler(signal_number, frame)
+
     debugger = _debugger(code, keys, screen)
     tracing, handler = sys.gettrace(), signal.getsignal(signal.SIGINT)
     stdin, sys.stdin = sys.stdin, keys
     main = threading.current_thread() is threading.main_thread()
     try:
         if main:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupted)
         with torch.no_grad(), modes_on():
             debugger.runcall(node.apply, *gradients)
         return ""
     except bdb.BdbQuit:
         return ""
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: they must not end the script
-        screen.write(_text(error))
+        with suppress(OSError):  # the terminal is gone
+            screen.write(_text(error))
         return "".join(traceback.format_exception_only(type(error), error)).strip()
     finally:
         if main and handler is not None:

@@ -188,8 +188,11 @@ class Stop:
         captured = self._explorable().captured
         pdb_session.debuggable(captured, request.node)
         gradients = self._arrived(request.tape, request.node)
-        error = pdb_session.debug(captured, request.node, gradients, f"pass {request.tape}")
+        error = pdb_session.debug(captured, request.node, gradients, f"pass {request.tape}", self._to_go_on)
         self.link.send(m.Debugged(request.request, request.node, error))
+
+    def _to_go_on(self) -> bool:
+        return isinstance(self.link, Link) and self.link.to_go_on()
 
     def _arrived(self, tape: int, node: int) -> list[torch.Tensor | None]:
         """What arrived at the slots of a node in a pass.

@@ -149,6 +149,7 @@ class Run:
             case m.Captured():
                 graph = BackwardGraph(report.graph)
                 visit.stop.graph, visit.stop.passes, visit.walk = graph, [], None
+                visit.seeds_from, visit.checks = {}, {}
                 self._sources.want(reporting.files_of(graph, visit.stop.call))
             case m.Recorded():
                 self._recorded(visit, report)

@@ -162,8 +162,11 @@ class Session(Trying, Inspecting):
     def let_finish(self) -> None:
         """On quitting: the script runs to its end without stopping again."""
         self._set_breaks([])
+        in_pdb = self._in_pdb
         if self.state is State.STOPPED:
             self._resume(False, "never")
+        if in_pdb:
+            self.signal_script()  # pdb looks up from its prompt, and finds that it is to go on
 
     def interrupt(self) -> None:
         """Ctrl-C: gives up the pass under way, or stops at the next backward call; then interrupts the script, then kills it."""

@@ -132,3 +132,14 @@ def test_a_backward_that_fails_is_walked_through_on_what_arrived(tmp_path: Path)
         assert "[2.0, 2.0]" in live.text
         live.type("c\n")
         assert live.stopped().notice == "pdb is over: the backward raised ValueError: no cube today"
+
+
+def test_the_script_can_be_let_go_on_from_within_pdb(live: Living) -> None:
+    until_prompt(live, lambda: live.session.debug(node_of(live.session.view(), "CubeBackward")))
+    live.session.let_finish()
+    live.until(lambda view: "say:" in live.text)
+    live.type("hello\n")
+    view = live.ended()
+    assert view.exit is not None
+    assert view.exit.code == 0
+    assert "grad [9.0, 36.0] 2" in live.text
