@@ -111,7 +111,7 @@ class GradscopeApp(Exploring, inherit_bindings=False):
                 pane.show(view)
             self.screen_stack[0].set_class(bool(edits(view)), "edited")
         self.keep_time(view)
-        self.keep_debugging(view)
+        self.settle(view)
         self._tell(view)
 
     def _tell(self, view: View) -> None:

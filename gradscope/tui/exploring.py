@@ -28,6 +28,10 @@ class Exploring(Driving):
 
     _debugging = False
     """pdb has the script's terminal"""
+    _tried: WhatIf | None = None
+    """the what-if that was typed last"""
+    _refused: WhatIf | None = None
+    """it, where it could not be tried: `x` offers it again"""
 
     # ------------------------------------------------------------ what-ifs
 
@@ -43,10 +47,18 @@ class Exploring(Driving):
 
         def change(typed: WhatIf | None) -> None:
             if typed is not None:
-                at = typed.target
+                at, self._tried = typed.target, typed
                 self.drive(lambda session: session.change(typed.text, at.node, at.input_nr, at.edge))
 
-        self.push_screen(WhatIfPrompt(found), change)
+        self.push_screen(WhatIfPrompt(found, self._refused), change)
+        self._refused = None
+
+    def complain(self, error: GradscopeError) -> None:
+        """What was asked for has not come to be: a notice that it would is not true any more."""
+        self._refused, self._tried = self._tried, None
+        if self.session is not None:
+            self.session.notice = ""
+        super().complain(error)
 
     def action_what_ifs(self) -> None:
         from gradscope.tui.screens.what_ifs import WhatIfsScreen
@@ -102,8 +114,10 @@ class Exploring(Driving):
         else:
             session.debug(node)
 
-    def keep_debugging(self, view: View) -> None:
-        """Back to where the person was, once they have left pdb."""
+    def settle(self, view: View) -> None:
+        """What was asked for is here; once they have left pdb, the person is back where they were."""
+        if view.busy is None:
+            self._tried = None
         if self._debugging and (view.busy is None or not view.busy.typing):
             self._debugging = False
             self.take_terminal_back()

@@ -72,6 +72,24 @@ async def test_escape_asks_for_nothing_and_a_fold_says_what_to_do(walked: Any, s
         assert "select a node's row first" in sight(pilot).lines[-1]
 
 
+async def test_what_was_refused_can_be_mended(walked: Any, sight: Callable[..., Any]) -> None:
+    play = played()
+    async with walked(play.session) as pilot:
+        await pilot.press("x", "down", *"foo", "enter")
+        assert "what-if: foo" in sight(pilot).lines[-1]
+        (asked,) = play.take()
+        play.tell(m.Refused(asked.request, "'foo' cannot be computed", "NameError: name 'foo' is not defined"))
+        pilot.app.refresh_view()
+        await pilot.pause()
+        assert "what-if: foo" not in sight(pilot).lines[-1]
+        assert [told.title for told in pilot.app._notifications] == ["'foo' cannot be computed"]
+        await pilot.press("x")
+        assert pilot.app.screen.query_one(Input).value == "foo"
+        assert "from Sin, step 2" in str(pilot.app.screen.query_one("#prompt Static").render())
+        await pilot.press("escape", "x")
+        assert pilot.app.screen.query_one(Input).value == ""
+
+
 async def test_a_pass_with_what_ifs_says_so_everywhere(walked: Any, sight: Callable[..., Any]) -> None:
     play = played()
     async with walked(play.session, size=(120, 36)) as pilot:

@@ -37,15 +37,17 @@ class WhatIfPrompt(ModalScreen[WhatIf]):
         Binding("down", "pick(1)", show=False),
     ]
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    def __init__(self, targets: Sequence[Target], refused: WhatIf | None = None) -> None:
         super().__init__()
         self._targets = targets
-        self._place = 0
+        self._place = targets.index(refused.target) if refused is not None and refused.target in targets else 0
+        self._offered = refused.text if refused is not None and refused.target in targets else self._target.text
+        """`refused` is what was typed last and could not be tried: it can be mended"""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="prompt"):
             yield Static()
-            yield Input(self._target.text, compact=True)
+            yield Input(self._offered, compact=True)
 
     def on_mount(self) -> None:
         self._draw()

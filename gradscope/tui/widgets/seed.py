@@ -321,7 +321,8 @@ class SeedPane(Pane):
             line = Content.assemble(("what if  ", MUTED), (spoken(graph, tape, change), TEXT), (f"  {change.text}", WARNING))
             sheet.lines.append(line.truncate(width, ellipsis=True))
         more = f"{len(changes) - WHAT_IFS_SHOWN} more; " if len(changes) > WHAT_IFS_SHOWN else ""
-        sheet.lines.append(Content.assemble((f"{more}", MUTED), ("X", ACCENT), (" takes them back", MUTED)))
+        undo = "takes them back" if self._view is not None and self._view.state is State.STOPPED else "lists them"
+        sheet.lines.append(Content.assemble((more, MUTED), ("X", ACCENT), (f" {undo}", MUTED)))
 
     def _big(self, sheet: Sheet, place: int, root: Root, width: int) -> None:
         """A seed without cells: what it is, and its corner; or that there is none yet."""

@@ -114,7 +114,7 @@ class StepPage:
         if len(arrivals) > SLOTS_SHOWN:
             self.ledger.line((f"… {len(arrivals) - SLOTS_SHOWN} more slots", MUTED))
         if self.tape.step_of(node) in self.tape.columns.hook_changed:
-            self.ledger.line(("changed by a hook", WARNING), (", not the sum of what was sent: see Hooks", MUTED))
+            self.ledger.line(("changed by a hook", WARNING), (": not the sum of what was sent", MUTED))
 
     def changed(self, node: int, input_nr: int) -> None:
         """The what-ifs at a gradient slot: what it would have been without each."""
