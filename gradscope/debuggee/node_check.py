@@ -121,7 +121,8 @@ class NodeCheck:
         """A row for the gradient of one input against differences; the tolerance is that of the node's dtype unless given."""
         tolerance, what = tolerance or TOLERANCE[self.dtype], f"∂{name} {DIFFERENCES}"
         try:
-            if tuple(claim.shape) != tuple(inputs[place].shape):
+            claim = wide(claim)
+            if claim.shape != inputs[place].shape:
                 claim = claim.sum_to_size(inputs[place].shape)
             found = compare(function, inputs, place, weights, claim, tolerance, self.limits)
         except Cancelled:

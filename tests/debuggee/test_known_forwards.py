@@ -179,6 +179,11 @@ def test_large_tensors_are_checked_along_random_directions() -> None:
     assert (row.verdict, row.why) == (RIGHT, "along 8 random directions")
 
 
+def test_a_sparse_gradient_is_checked_like_a_dense_one() -> None:
+    row = checked(F.embedding(INDEX, numbers(1), sparse=True), "EmbeddingBackward0").rows[1]
+    assert (row.what, row.verdict, row.why) == ("∂weight against finite differences", RIGHT, "")
+
+
 def test_a_kink_is_left_out() -> None:
     x = torch.tensor([0.0, 1.0, -2.0], requires_grad=True)
     row = checked(x.clamp(0.0, 2.0), "ClampBackward1").rows[1]
