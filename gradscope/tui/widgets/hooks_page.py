@@ -141,7 +141,7 @@ def _listed(view: View, graph: BackwardGraph, tape: Tape, index: int, hook: Hook
         "" if hook.name == kind else f"  {hook.name}{_where(hook.place)}",
         (f"   {what}" if what else "", style),
     )
-    return leads(line.truncate(width - 1, ellipsis=True), hook.node)
+    return leads(line.truncate(width, ellipsis=True), hook.node)
 
 
 def _effect(view: View, tape: Tape, hook: Hook, effect: HookEffect | None) -> tuple[str, str]:

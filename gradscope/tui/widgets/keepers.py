@@ -58,7 +58,7 @@ def write(row: Selected, table: SavedTable, width: int, order: str) -> list[Cont
     head = Content.assemble(("what keeps my memory", STRONG), (f"   by {order}   Enter: by {following}", MUTED))
     lines += [Content(), leads(head, ORDER)]
     listed = _modules(row, table, sums) if order == MODULE else _nodes(row, sums, order)
-    lines += [line.truncate(width - 1, ellipsis=True) for line in listed]
+    lines += [line.truncate(width, ellipsis=True) for line in listed]
     return lines
 
 

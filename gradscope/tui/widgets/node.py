@@ -31,6 +31,9 @@ STEP, FORMULA, SAVED, HOOKS, MAP = "step", "formula", "saved", "hooks", "map"
 NO_FORMULA = "the seed is given, not computed: each row below has its formula"
 SEVERAL = "this row stands for several nodes: l opens it, and each of them has its formula"
 
+SCROLLBAR = 1
+"""cells that it covers"""
+
 PATIENCE = 0.06
 """Seconds a selection must rest before what is not here is asked for: keys held down ask for nothing."""
 
@@ -174,7 +177,11 @@ class NodePane(Pane):
         self.set_title(node_page.title(view))
         self._wanted.clear()
         shown = (view.rows, view.selection, bar.active)
-        page.write(self._lines(view, bar.active, page.size.width, page.size.height), anew=shown != self._shown)
+        width, height = page.size
+        lines = self._lines(view, bar.active, width, height)
+        if len(lines) > height:
+            lines = self._lines(view, bar.active, width - SCROLLBAR, height)
+        page.write(lines, anew=shown != self._shown)
         self._shown = shown
         self._ask_soon()
 
@@ -221,13 +228,14 @@ class NodePane(Pane):
         return formula_page.write(view, row.node, width)
 
     def _want_node(self, view: View) -> None:
+        """What all nodes keep, once a stop, and what this one keeps, looked into."""
+        if saved_page.lacks_table(view):
+            self._wanted["saved"] = m.SavedWanted()
         if (node := saved_page.lacks_node(view)) is not None:
             self._wanted["inspect", node] = m.InspectWanted(node)
 
     def _saved(self, view: View, width: int) -> list[Content]:
         """What is kept; wants to know what of it is not known."""
-        if saved_page.lacks_table(view):
-            self._wanted["saved"] = m.SavedWanted()
         self._want_node(view)
         parts = {}
         for one in saved_page.corners_wanted(view):
