@@ -70,7 +70,8 @@ class BackwardCall:
     @property
     def batched(self) -> bool:
         """The call is vectorised (`is_grads_batched`): every gradient has a hidden dimension."""
-        return any(seed is not None and torch._C._functorch.is_legacy_batchedtensor(seed) for seed in self.seeds)
+        tensors = [seed for seed in self.seeds if isinstance(seed, torch.Tensor)]
+        return any(map(torch._C._functorch.is_legacy_batchedtensor, tensors))
 
     @property
     def given(self) -> tuple[bool, ...]:

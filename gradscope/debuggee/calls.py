@@ -227,7 +227,8 @@ class Calls:
         if resume.edited and (seeds := stop.seeds_of(resume.tape)):
             call.edited = [seed.tensor for seed in seeds]
             number = stop.ready(resume.tape or stop.last_pass)
-        tape = stop.tapes.get(number)
+        refused = bool(call.refusal) and call.edited is None  # what was tried out instead is not what runs
+        tape = None if refused else stop.tapes.get(number)
         accumulates = call.accumulates
         check = None if tape is None else Check.of_tape(stop.subject.captured, tape, stop.held(number), accumulates=accumulates)
         names = [leaf.name for leaf in stop.subject.columns.leaves]

@@ -26,8 +26,10 @@ def keep() -> Callable[[], None]:
 
 def refusal_of(function: Any) -> str:
     """Why a pass through nodes of this class of Functions must not be tried out; empty where it may be."""
-    compiled = function.__name__ == "CompiledFunction" and function.__module__.startswith("torch._functorch.")
-    return REUSES if compiled and _config().donated_buffer else ""
+    if function.__name__ != "CompiledFunction" or not function.__module__.startswith("torch._functorch."):
+        return ""
+    donated = getattr(getattr(function, "metadata", None), "bw_donated_idxs", None) != []  # as torch asks
+    return REUSES if donated and _config().donated_buffer else ""
 
 
 def _config() -> Any:

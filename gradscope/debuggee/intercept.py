@@ -178,7 +178,7 @@ class Interception:
         call = BackwardCall(
             number=next(self._numbers),
             roots=tuple(roots),
-            seeds=seeds if isinstance(seeds, tuple) else (seeds,),
+            seeds=_one_each(roots, seeds if isinstance(seeds, tuple) else (seeds,)),
             keep_graph=bool(keep_graph),
             create_graph=bool(create_graph),
             inputs=tuple(inputs),
@@ -253,7 +253,7 @@ class Interception:
             return error.with_traceback(None)
         finally:
             self._thread.busy = False
-        return None
+        return _misplaced(roots, seeds)
 
     def _refused(self, roots: tuple[Any, ...], seeds: Sequence[Any], frame: FrameType, error: Exception) -> Sequence[Any]:
         local = frame.f_locals
@@ -263,7 +263,7 @@ class Interception:
         call = BackwardCall(
             number=next(self._numbers),
             roots=roots,
-            seeds=tuple(seeds),
+            seeds=_one_each(roots, seeds),
             keep_graph=create_graph if keep is None else bool(keep),
             create_graph=create_graph,
             inputs=tuple(inputs),
@@ -272,9 +272,9 @@ class Interception:
             refusal=str(error),
         )
         after = self._ask(call)
-        if call.edited is not None:
+        if call.edited is not None or isinstance(error, _EngineError):
             self._thread.decided = call, after
-            return tuple(call.edited)
+            return seeds if call.edited is None else tuple(call.edited)
         call.release()
         if after is not None:
             self._finish(after, error)
@@ -289,9 +289,29 @@ def _surely_fits(roots: Sequence[Any], seeds: Sequence[Any]) -> bool:
         if seed is None:
             if root.requires_grad and not (root.is_floating_point() and root.numel() == 1):
                 return False
-        elif not isinstance(seed, torch.Tensor) or seed.shape != root.shape or seed.is_complex() != root.is_complex():
+        elif not isinstance(seed, torch.Tensor) or (seed.shape, seed.device) != (root.shape, root.device):
+            return False
+        elif seed.is_complex() != root.is_complex():
             return False
     return True
+
+
+def _one_each(roots: Sequence[Any], seeds: Sequence[Any]) -> tuple[torch.Tensor | None, ...]:
+    """A seed for each root, whatever the script gave: torch has not looked at it yet, or will refuse it."""
+    tensors = [seed if isinstance(seed, torch.Tensor) else None for seed in seeds[: len(roots)]]
+    return (*tensors, *[None] * (len(roots) - len(tensors)))
+
+
+class _EngineError(RuntimeError):
+    """What torch's engine, not its check of the seeds, will raise."""
+
+
+def _misplaced(roots: Sequence[Any], seeds: Sequence[Any]) -> Exception | None:
+    """The error for a seed on another device than its root; the engine moves those without dimensions."""
+    for place, (root, seed) in enumerate(zip(roots, seeds, strict=False)):
+        if isinstance(root, torch.Tensor) and isinstance(seed, torch.Tensor) and seed.device != root.device and seed.dim():
+            return _EngineError(f"invalid gradient at index {place} - expected device {root.device} but got {seed.device}")
+    return None
 
 
 def _is_functorch(root: Any) -> bool:

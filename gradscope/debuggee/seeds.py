@@ -256,6 +256,10 @@ def fitted(value: Any, root: Root, text: str) -> torch.Tensor:
     except Exception as error:
         raise SeedError(f"{text!r} gives {type(value).__name__}, not numbers", f"{type(error).__name__}: {error}", WAYS) from None
     shape = tuple(seed.shape)
+    if seed.is_meta and root.device.type != "meta":
+        raise _misfit(root, shape, seed.dtype, seed.device, "a tensor on meta has no numbers")
+    if seed.layout != torch.strided:
+        seed = seed.to_dense()
     if seed.dtype.is_complex and not root.dtype.is_complex:
         raise _misfit(root, shape, seed.dtype, seed.device, f"a real {_owner(root)} takes a real {root.typed}")
     if seed.numel() == 1 and shape != root.shape:

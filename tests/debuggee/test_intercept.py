@@ -312,6 +312,7 @@ COMPILED = """
 import sys, warnings
 warnings.simplefilter("ignore")
 import torch
+from gradscope.debuggee import donated_buffers
 from gradscope.debuggee.intercept import Interception
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.explore import explore
@@ -322,6 +323,7 @@ def on_call(call):
     seen.append(tape.exact)
 if "watched" in sys.argv:
     Interception(on_call).install()
+    donated_buffers.keep()
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
 def step(x):
