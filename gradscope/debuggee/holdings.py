@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
+from types import FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from gradscope.debuggee import frame_locals
@@ -22,7 +22,7 @@ _MOST_ITEMS = 2_000
 """Items of one container looked at."""
 _LARGEST_KEY = 1 << 32
 """Integers from here on are taken for ids, hashes and times: no names."""
-_DEPTH = 3
+_DEPTH = 4
 """Steps from a variable through attributes and containers; modules are followed all the way."""
 
 
@@ -278,6 +278,19 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
         for name, item in list((_dict(value) or {}).items())[:_MOST_ITEMS]:
             if type(name) is str and not name.startswith("__"):
                 yield f".{name}", item
+        yield from _slots(value)
+
+
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes that a class keeps in `__slots__`."""
+    for one in type(value).__mro__[:-1]:
+        attributes = type.__getattribute__(one, "__dict__")
+        for name, member in list(attributes.items()) if "__slots__" in attributes else ():
+            if type(member) is MemberDescriptorType and not name.startswith("__"):
+                try:
+                    yield f".{name}", member.__get__(value)
+                except AttributeError:  # not set
+                    continue
 
 
 def _is_telling(key: Any) -> bool:
