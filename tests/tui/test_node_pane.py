@@ -52,7 +52,9 @@ async def test_stepping_repaints_and_keeps_the_tab() -> None:
 async def test_tabs_turn_with_keys_and_the_mouse_and_stay(walked, sight) -> None:
     session = Session.from_snapshot(two_outputs_report((1.0, 10.0)))
     async with walked(session) as pilot:
-        await pilot.press("n", "]")
+        await pilot.press("]")
+        assert any("the seed is given, not computed" in line for line in sight(pilot).pane("node"))
+        await pilot.press("n")
         assert pilot.app.query_one(NodePane).open_name == "formula"
         await pilot.press("]", "]")
         assert "no hooks here" in "\n".join(sight(pilot).pane("node"))

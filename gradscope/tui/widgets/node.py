@@ -28,8 +28,8 @@ from gradscope.tui.widgets.tabs import TabBar
 
 STEP, FORMULA, SAVED, HOOKS, MAP = "step", "formula", "saved", "hooks", "map"
 
-NO_FORMULA = "the seed is given, not computed: each row below has its formula"
-SEVERAL = "this row stands for several nodes: l opens it, and each of them has its formula"
+NO_FORMULA = ("the seed is given, not computed", "each row below it has its formula")
+SEVERAL = ("this row stands for several nodes", "l opens it: each of them has its formula")
 
 SCROLLBAR = 1
 """cells that it covers"""
@@ -223,7 +223,7 @@ class NodePane(Pane):
     def _formula(self, view: View, row: Selected, width: int) -> list[Content]:
         """What one node computes; wants its attributes, which the formula may name."""
         if row.node is None:
-            return [Content.styled(NO_FORMULA if row.whole else SEVERAL, MUTED)]
+            return [Content.styled(line, MUTED) for line in (NO_FORMULA if row.whole else SEVERAL)]
         self._want_node(view)
         return formula_page.write(view, row.node, width)
 
