@@ -6,6 +6,7 @@ from textual.content import Content
 
 from gradscope.model.columns import CodePlace
 from gradscope.tui.colours import MUTED
+from gradscope.tui.glyphs import FOLDED, UNFOLDED
 from gradscope.tui.widgets.jumps import leads
 from gradscope.tui.widgets.source_marks import ordinal
 from gradscope.tui.widgets.step_tab import StepPage
@@ -30,9 +31,10 @@ def write(page: StepPage, node: int, unfolded: bool) -> None:
     if len(frames) == 1:
         page.ledger.line((f"  in {place(frames[0])}", MUTED))
     elif not unfolded:
-        page.ledger.line(leads(Content.styled(f"  in {place(frames[-1])}   Enter: all {len(frames)} frames", MUTED), FRAMES))
+        more = f"  +{len(frames) - 1}"
+        page.ledger.line(leads(Content.styled(f"{FOLDED} in {place(frames[-1])}{more}", MUTED), FRAMES))
     else:
-        page.ledger.line(leads(Content.styled(f"  in {place(frames[0])}   Enter: fold", MUTED), FRAMES))
+        page.ledger.line(leads(Content.styled(f"{UNFOLDED} in {place(frames[0])}", MUTED), FRAMES))
         for frame in frames[1:]:
             page.ledger.line((f"     {place(frame)}", MUTED))
 
