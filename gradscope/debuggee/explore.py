@@ -28,6 +28,7 @@ from gradscope.model.tensors import NO_TENSOR
 
 _FIRST = 1 << 64
 """AccumulateGrad, whose number is -1 here, comes before all others."""
+NO_MEMORY = "there is not enough memory to hold the gradients of this pass"
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -78,7 +79,7 @@ def explore(
         what_ifs: gradients to change on the way.
 
     Raises:
-        CannotExplore: it would be wrong here, or nothing can be differentiated.
+        CannotExplore: it would be wrong here, nothing can be differentiated, or memory is out.
         ChangeError: a what-if makes no gradient for its place.
         Cancelled: `poll` said so; everything is as it was.
     """
@@ -146,6 +147,9 @@ def _run(
                     results = run_engine([*roots, *more], [*seeds, *zeros], targets)
         except (Cancelled, KeyboardInterrupt):
             raise
+        except torch.OutOfMemoryError as raised:
+            recording.release()
+            raise CannotExplore(NO_MEMORY, str(raised), "--once records your script's own call") from None
         except BaseException as raised:
             error = raised
     if what_ifs is not None and what_ifs.runs_again():
