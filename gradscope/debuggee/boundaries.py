@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
 _MOST = 20_000
@@ -40,7 +40,7 @@ class _Cut:
     kind: str
     place: int
     source: int
-    result: weakref.ref[Any]
+    result: weakref.ref[Any] | None
     leaf: weakref.ref[Any] | None
 
 
@@ -63,6 +63,8 @@ def boundary_functions(torch: Any) -> dict[Any, str]:
     }
 
 
+_CALLABLE = (type, BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType)
+"""what may be looked up without asking the person's code for a hash"""
 _CASTS = ("item", "tolist", "numpy", "float", "int")
 
 
@@ -78,6 +80,7 @@ class Boundaries:
         self._torch = torch
         self._place_of = place_of
         self._kinds = boundary_functions(torch)
+        self._calls = {**self._kinds, float: "float", int: "int"}
         self._cuts: dict[int, tuple[int, list[_Cut]]] = {}
         """by the address of a storage, which stays its own as long as we hold the weak reference: that, and its cuts"""
         self._casts: dict[tuple[int, str], int] = {}
@@ -89,7 +92,7 @@ class Boundaries:
         if known is None:
             return None
         cuts = known[1][::-1]
-        found = next((cut for cut in cuts if cut.result() is tensor), None)
+        found = next((cut for cut in cuts if cut.result is not None and cut.result() is tensor), None)
         if found is None and any(cut.leaf is not None and cut.leaf() is tensor for cut in cuts):
             return None  # it was cut from, not off
         one = found or cuts[0]
@@ -114,11 +117,29 @@ class Boundaries:
             if tensor is None or not (tensor.requires_grad or (kind not in _CASTS and self._was_cut(tensor))):
                 return
             if kind in _CASTS:
-                key = self._place_of(frame, function), kind
-                self._casts.pop(key, None)
-                self._casts[key] = _number_of(tensor)
+                self._note_cast(kind, function, tensor, frame)
             else:
                 self._note(kind, function, tensor, result, frame)
+
+    def called(self, function: Any, first: Any, frame: FrameType) -> bool:
+        """A function is about to be called: note it if it will cut its first argument off. False if it is none that ever does.
+
+        For those who see no results: of these only cuts are found whose result has the storage of what was cut.
+        """
+        kind = self._calls.get(function) if type(function) in _CALLABLE else None
+        if kind is None or not isinstance(first, self._torch.Tensor):
+            return False
+        with self._torch._C.DisableTorchFunctionSubclass():
+            if first.requires_grad and kind in _CASTS:
+                self._note_cast(kind, function, first, frame)
+            elif kind == "detach" and (first.requires_grad or self._was_cut(first)):
+                self._note(kind, function, first, None, frame)
+        return True
+
+    def _note_cast(self, kind: str, function: Any, tensor: Any, frame: FrameType) -> None:
+        key = self._place_of(frame, function), kind
+        self._casts.pop(key, None)
+        self._casts[key] = _number_of(tensor)
 
     def _note_results(self, kind: str, function: Any, args: tuple[Any, ...], result: Any, frame: FrameType) -> None:
         """What is computed without a graph, of tensors that have one or were cut off themselves."""
@@ -131,16 +152,19 @@ class Boundaries:
                 self._note(kind, function, source, one, frame)
 
     def _note(self, kind: str, function: Any, source: Any, result: Any, frame: FrameType) -> None:
-        address = _address(result)
+        shares = source if result is None else result
+        address = _address(shares)
         if address is None:
             return
         known = self._cuts.pop(address, None)
         if known is None:
-            known = result.untyped_storage()._weak_ref(), []
+            known = shares.untyped_storage()._weak_ref(), []
         self._cuts[address] = known
         number = _number_of(source)
         leaf = weakref.ref(source) if source.requires_grad and number == _LEAF else None
-        known[1].append(_Cut(kind, self._place_of(frame, function), number, weakref.ref(result), leaf))
+        known[1].append(
+            _Cut(kind, self._place_of(frame, function), number, None if result is None else weakref.ref(result), leaf)
+        )
         del known[1][:-_MOST_EACH]
         if len(self._cuts) > _MOST:
             self._forget_half()

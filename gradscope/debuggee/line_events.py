@@ -28,6 +28,10 @@ PlaceOf = Callable[[FrameType, int], int]
 """the number of a place: a frame, and where in it: a line, or `~instruction` of a call just done"""
 
 
+Called = Callable[[Any, Any, FrameType], bool]
+"""told of a call that is about to be made: the function, its first argument, the frame. False: that function is of no interest"""
+
+
 class Line(Protocol):
     """Whether a line can make a node."""
 
@@ -42,12 +46,33 @@ class LineEvents:
     """The handlers, and the place where the code stands."""
 
     __slots__ = (
-        "_at", "_code", "_counts", "_idle", "_known", "_last", "_left", "_lines", "_number", "_on", "_place_of", "_spans",
-        "_switch", "_thread", "_watched", "disable",
+        "_at",
+        "_called",
+        "_code",
+        "_counts",
+        "_idle",
+        "_known",
+        "_last",
+        "_left",
+        "_lines",
+        "_number",
+        "_on",
+        "_place_of",
+        "_spans",
+        "_switch",
+        "_thread",
+        "_watched",
+        "disable",
     )  # fmt: skip
 
     def __init__(
-        self, number: Callable[[], int], place_of: PlaceOf, spans: Spans, lines: Line, switch: Callable[[CodeType, bool], None]
+        self,
+        number: Callable[[], int],
+        place_of: PlaceOf,
+        spans: Spans,
+        lines: Line,
+        switch: Callable[[CodeType, bool], None],
+        called: Called | None = None,
     ) -> None:
         """
         Args:
@@ -56,12 +81,14 @@ class LineEvents:
             spans: where the stretches are noted.
             lines: which lines can make nodes.
             switch: turns the events of a code object on or off.
+            called: told of calls.
         """
         self._number = number
         self._place_of = place_of
         self._spans = spans
         self._lines = lines
         self._switch = switch
+        self._called = called
         self._on = False
         self._thread = get_ident()
         self._last = 0
@@ -124,6 +151,14 @@ class LineEvents:
                     return self.disable
         self._code = code
         self._at = line
+        return None
+
+    def call(self, code: CodeType, instruction: int, function: object, first: object) -> Any:
+        """Something is about to be called."""
+        if not self._on or get_ident() != self._thread:
+            return None
+        if self._called is None or not self._called(function, first, sys._getframe(1)):
+            return self.disable
         return None
 
     def enter(self, code: CodeType, instruction: int) -> Any:

@@ -12,7 +12,6 @@ from gradscope.debuggee.code_position import position
 from gradscope.debuggee.line_events import LineEvents
 from gradscope.debuggee.origin_table import Origins
 from gradscope.debuggee.tensor_free import Lines
-from gradscope.debuggee.whereabouts import finder
 
 
 class LineOrigins(Origins):
@@ -25,9 +24,8 @@ class LineOrigins(Origins):
             tool: gives the events (`monitoring.Tool`).
         """
         super().__init__(torch)
-        self._where = finder(torch.nn.Module)
         number = torch.autograd._get_sequence_nr
-        self._events = LineEvents(number, self._place_of, self.spans, Lines(torch), tool.switch)
+        self._events = LineEvents(number, self._place_of, self.spans, Lines(torch), tool.switch, self.boundaries.called)
         tool.begin(self._events)
         self.undo.append(tool.end)
 

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from gradscope.debuggee import library_frames
-from gradscope.debuggee.boundaries import Boundaries, boundary_functions
+from gradscope.debuggee.boundaries import boundary_functions
 from gradscope.debuggee.fast_path import FastPath
 from gradscope.debuggee.origin_table import Origins
-from gradscope.debuggee.places import Key
-from gradscope.debuggee.whereabouts import finder
 
 
 class ModeOrigins(Origins):
@@ -22,9 +19,7 @@ class ModeOrigins(Origins):
     def __init__(self, torch: Any) -> None:
         super().__init__(torch)
         self._depth = 0
-        self._where = finder(torch.nn.Module)
         self.note = self._make_note()
-        self.boundaries = Boundaries(torch, self.place_of)
         self.mode = _make_mode(torch, self.note, self.boundaries.look)
         self._fast_path = FastPath(torch, self.mode)
         self.undo.append(_see_custom_functions(torch, self))
@@ -40,17 +35,6 @@ class ModeOrigins(Origins):
 
         return end
 
-    def place_of(self, frame: FrameType, function: Any) -> int:
-        """The number of the place that calls this function of torch's in this frame."""
-        chosen, module, below = self._where(frame)
-        key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
-        found = self.places.by_key.get(key)
-        return self._intern(key, chosen, module, frame, function) if found is None else found
-
-    def _intern(self, key: Key, chosen: FrameType, module: Any, frame: FrameType, function: Any) -> int:
-        below = library_frames.between(frame, chosen) if frame is not chosen else ()
-        return self.places.intern(key, chosen, module, function=function, below=below)
-
     def _start(self) -> None:
         if self._depth >= 0:  # else another mode had taken it off, to call what it was asked for
             _put_on(self._torch, self.mode, self._depth)
@@ -62,7 +46,7 @@ class ModeOrigins(Origins):
 
     def _make_note(self) -> Callable[[int, int, FrameType, Any], None]:
         """The hot path, with everything it needs at hand: find the place of the frame and append the stretch."""
-        where, by_key, intern = self._where, self.places.by_key, self._intern
+        where, by_key, intern = self._where, self.places.by_key, self._intern_call
         add, enclose = self.spans.add, self.spans.enclose
         latest = 0
 

@@ -22,7 +22,7 @@ class Tool:
         self._handlers: LineEvents | None = None
         events = self._monitoring.events
         self._everywhere = events.PY_START | events.PY_UNWIND | events.PY_THROW
-        self._in_watched = events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
+        self._in_watched = events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | events.CALL
 
     def begin(self, handlers: LineEvents) -> None:
         """Take the number and send events from now on.
@@ -41,6 +41,7 @@ class Tool:
         self._monitoring.register_callback(self._number, events.PY_UNWIND, handlers.unwound)
         self._monitoring.register_callback(self._number, events.PY_THROW, handlers.thrown)
         self._monitoring.register_callback(self._number, events.LINE, handlers.line)
+        self._monitoring.register_callback(self._number, events.CALL, handlers.call)
         self._monitoring.set_events(self._number, self._everywhere)
         atexit.register(self.end)  # when modules are torn down no handler can run
 
@@ -58,6 +59,7 @@ class Tool:
         for event in (events.PY_START, events.PY_RESUME, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND, events.PY_THROW):
             self._monitoring.register_callback(self._number, event, None)
         self._monitoring.register_callback(self._number, events.LINE, None)
+        self._monitoring.register_callback(self._number, events.CALL, None)
         self._monitoring.free_tool_id(self._number)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
-from gradscope.debuggee.places import Places
+from gradscope.debuggee import library_frames
+from gradscope.debuggee.boundaries import Boundaries
+from gradscope.debuggee.places import Key, Places
 from gradscope.debuggee.spans import Spans
+from gradscope.debuggee.whereabouts import finder
 from gradscope.model.columns import Origin
 
 
@@ -22,6 +26,8 @@ class Origins:
         self._torch = torch
         self.spans = Spans()
         self.places = Places(torch)
+        self.boundaries = Boundaries(torch, self.place_of)
+        self._where = finder(torch.nn.Module)
         self.undo: list[Callable[[], None]] = []
         self._paused = 1
         self._thread = threading.get_ident()
@@ -76,6 +82,17 @@ class Origins:
     def span(self) -> Callable[[], None]:
         """Give all nodes made between now and the call of the result to the person's line above whoever calls the result."""
         raise NotImplementedError
+
+    def place_of(self, frame: FrameType, function: Any) -> int:
+        """The number of the place that calls this function of torch's in this frame."""
+        chosen, module, below = self._where(frame)
+        key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
+        found = self.places.by_key.get(key)
+        return self._intern_call(key, chosen, module, frame, function) if found is None else found
+
+    def _intern_call(self, key: Key, chosen: FrameType, module: Any, frame: FrameType, function: Any) -> int:
+        below = library_frames.between(frame, chosen) if frame is not chosen else ()
+        return self.places.intern(key, chosen, module, function=function, below=below)
 
     def seeing(self) -> bool:
         """Whether calls made here and now are noted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -123,3 +124,21 @@ def test_nothing_is_kept_alive_and_memory_is_bounded(origins: ModeOrigins, monke
     assert len(table._cuts) <= 20
     assert table.of(kept[-1]) is not None
     assert table.of(kept[0]) is None
+
+
+def test_line_events_tell_of_calls_that_cut() -> None:
+    table = install("lines")
+    y = torch.ones(3, requires_grad=True) * 2
+    frame = sys._getframe()
+    for function, first in ((torch.Tensor.detach, y), (torch.Tensor.item, y)):
+        assert table.boundaries.called(function, first, frame)
+    assert not table.boundaries.called(len, y, frame)
+    assert not table.boundaries.called([].append, y, frame)
+    assert not table.boundaries.called(float, 1.0, frame)
+    a = y.detach()
+    table.remove()
+    found = table.boundaries.of(a)
+    assert found is not None
+    assert (found.kind, found.source) == ("detach", y.grad_fn._sequence_nr())
+    assert table.boundaries.of(y) is None
+    assert [cast.kind for cast in table.boundaries.casts()] == ["item"]

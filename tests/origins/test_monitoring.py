@@ -13,7 +13,7 @@ from gradscope.debuggee import monitoring, origins
 from gradscope.debuggee.mode_origins import ModeOrigins
 from gradscope.debuggee.monitoring import Tool, free_tool
 
-EVENTS = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "PY_UNWIND", "PY_THROW", "LINE")
+EVENTS = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "PY_UNWIND", "PY_THROW", "LINE", "CALL")
 
 
 class Fake(SimpleNamespace):
@@ -68,7 +68,7 @@ def test_a_tool_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
     monkeypatch.setattr(sys, "monitoring", fake, raising=False)
     handlers: Any = SimpleNamespace(
-        enter=1, leave=2, line=3, thrown=4, unwound=5, disable=None, forget=lambda: fake.local.clear()
+        enter=1, leave=2, line=3, thrown=4, unwound=5, call=6, disable=None, forget=lambda: fake.local.clear()
     )
     tool = Tool(4)
     tool.begin(handlers)
@@ -78,8 +78,8 @@ def test_a_tool_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert handlers.disable is fake.DISABLE
     assert fake.tools == {4: "gradscope"}
     assert fake.everywhere == events.PY_START | events.PY_UNWIND | events.PY_THROW
-    assert fake.local == {code: events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_RESUME}
-    assert [fake.callbacks[getattr(events, name)] for name in EVENTS] == [1, 1, 2, 2, 5, 4, 3]
+    assert fake.local == {code: events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | events.CALL}
+    assert [fake.callbacks[getattr(events, name)] for name in EVENTS] == [1, 1, 2, 2, 5, 4, 3, 6]
     tool.end()
     assert (fake.tools, fake.everywhere, fake.local) == ({}, 0, {})
     assert set(fake.callbacks.values()) == {None}
