@@ -70,6 +70,12 @@ def test_what_is_pending_shows_no_values() -> None:
     ]
 
 
+def test_a_leaf_that_has_something_by_now_shows_it() -> None:
+    lines = page(two_outputs_view(2, selection=4), height=7)
+    assert lines[0] == "  ╭ ● Sin  self             4.196  step 2"
+    assert lines[3] == "› ◇ x  1 of 3 in            4.196  step 4"
+
+
 def test_several_edges_to_one_leaf_are_told_apart() -> None:
     assert page(two_outputs_view(4, selection=3), height=7)[:4] == [
         "  ╭ ● Add  self             10.05  step 1",

@@ -163,7 +163,8 @@ class _Near:
         drawn = TapeRow(view, rows, self.tape, row)
         cursor = PLAYHEAD if drawn.here else CURSOR
         name = Content.assemble((_name(rows, row), f"bold {TEXT}"), (f"  {drawn.makes}" if drawn.makes else "", MUTED))
-        number = NOTHING if drawn.pending else UNDEFINED if drawn.norm is None else numbers.norm(drawn.norm)
+        nothing = NOTHING if drawn.pending else UNDEFINED
+        number = nothing if drawn.norm is None else numbers.norm(drawn.norm)
         note = f"step{'s' * (rows.first(row) < rows.last(row))} {drawn.steps}" if row else ""
         return self._line(f"{cursor} {rows.glyph(row, view.playhead)} ", name, self.name + 2, number, note)
 
