@@ -335,6 +335,11 @@ class Tape:
         edited = (one.step for one in effects if one.before != one.after and NO_TENSOR not in (one.before, one.after))
         return frozenset((*self.columns.hook_changed, *edited))
 
+    def changes_between(self, first: int, last: int) -> str:
+        """The letters `x` and `H` of the steps from `first` to `last`: there are few, however many steps there are."""
+        marks = ((WHAT_IF, self.changed_steps), (BY_HOOK, self.hooked_steps))
+        return "".join(letter for letter, steps in marks if any(first <= step <= last for step in steps))
+
     def flags(self, step: int) -> str:
         """Letters for one row: of what arrives `N` NaN, `I` inf, `0` all zero, `⟂` undefined; of what the step does `↓` `↑`.
 

@@ -95,6 +95,12 @@ def test_the_tape_marks_what_was_changed() -> None:
     assert [tape.flags(step) for step in (1, 2, 3, 4)] == ["", "xH", "", "x"]
 
 
+def test_a_big_fold_marks_what_was_changed_in_it() -> None:
+    _, tape = hooked()
+    tape.columns.changes = [Change(X, 0, text="zeros")]
+    assert [tape.changes_between(*ends) for ends in ((1, 1), (1, 3), (3, 3), (1, 4))] == ["", "H", "", "xH"]
+
+
 def test_help_explains_the_marks() -> None:
     from gradscope.tui.screens.help import SIGNS
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradscope.session.view import Stop, View
 
 FLAGGED = 256
-"""a group of more steps shows no flags: looking at them all would be slow"""
+"""a group of more steps shows only what was changed: looking at all its numbers would be slow"""
 
 SEED_CELLS = 6
 
@@ -121,8 +121,10 @@ class TapeRow:
     @property
     def flags(self) -> str:
         view = self._view
-        if self._kind == rows.SEED or self.pending or self._last - self._first > FLAGGED:
+        if self._kind == rows.SEED or self.pending:
             return ""
+        if self._last - self._first > FLAGGED:
+            return self._tape.changes_between(self._first, min(self._last, view.playhead))
         letters = (self._tape.flags(step) for step in range(self._first, min(self._last, view.playhead) + 1))
         return "".join(dict.fromkeys("".join(letters)))
 
