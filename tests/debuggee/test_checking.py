@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 from torch.autograd.function import once_differentiable
 
-from gradscope.debuggee import apply_inputs, tensor_hooks
+from gradscope.debuggee import apply_inputs
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.checking import check
 from gradscope.debuggee.node_calls import materialized
@@ -29,12 +28,10 @@ RECORDED = "the recorded step against float64"
 
 
 @pytest.fixture(autouse=True)
-def inputs_are_noted() -> Iterator[None]:
-    undo = [tensor_hooks.install(), apply_inputs.install(), gc.unfreeze]
-    gc.freeze()  # a sandbox looks through all that the collector knows
+def inputs_are_noted(noted: None) -> Iterator[None]:
+    uninstall = apply_inputs.install()
     yield
-    for one in undo:
-        one()
+    uninstall()
 
 
 def made(backward: Callable[..., Any], forward: Callable[..., Any] | None = None) -> Any:

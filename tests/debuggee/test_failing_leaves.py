@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from passes import Pass, explored, recorded
 
-from gradscope.debuggee import tensor_hooks
-
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 def raises(_: torch.Tensor) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,17 +13,11 @@ from passes import explored, recorded
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.explore import CannotExplore
 
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 def leaf(*numbers: float) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,16 +11,9 @@ from passes import Pass, explored, recorded
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from gradscope.debuggee import tensor_hooks
 from gradscope.model.columns import Hook
 
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
-    tensor_hooks.node_hooks = False
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 def leaf(*numbers: float) -> torch.Tensor:

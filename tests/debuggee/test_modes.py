@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,18 +10,12 @@ from passes import explored, recorded
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.commit import Check
 from gradscope.debuggee.explore import CannotExplore, explore
 from gradscope.debuggee.modes import dispatch_mode, modes_off, modes_on
 
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 class Log(TorchDispatchMode):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,19 +12,13 @@ from passes import Pass, explored, recorded
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.commit import Check, Recorded
 from gradscope.debuggee.engine import newest_graph_task
 
 PATIENCE = 60.0
 
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 def leaf(*numbers: float) -> torch.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gradscope.debuggee import inspecting, tensor_hooks
+from gradscope.debuggee import inspecting
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.saved_tensors import read_saved
 from gradscope.debuggee.subject import of_tensor
@@ -21,12 +20,7 @@ from gradscope.model.saved import EDITED, FREED, HERE, PACKED, RECOMPUTED, Saved
 from gradscope.model.tensors import TensorTable
 from gradscope.protocol import messages as m
 
-
-@pytest.fixture(autouse=True)
-def notes() -> Iterator[None]:
-    uninstall = tensor_hooks.install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("noted")
 
 
 def leaf(*numbers: float) -> torch.Tensor:
