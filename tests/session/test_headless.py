@@ -74,6 +74,7 @@ def test_all_calls(run: Runs):
     assert [stop.call.number for stop in run.report.stops] == [1, 2, 3]
     tapes = [stop.tapes[0] for stop in run.report.stops]
     assert [tape.tensors.values(tape.leaf_before(0)) for tape in tapes[1:]] == [(2.0, 4.0), (4.0, 8.0)]
+    assert [stop.saved and (stop.saved.total, stop.saved.own, len(stop.saved)) for stop in run.report.stops] == [(8, 0, 2)] * 3
 
 
 def test_exports_that_hold_tensors_get_them(run: Runs):
