@@ -23,6 +23,17 @@ def install(way: str) -> Origins:
     return origins_module.install_lines(torch, free_tool() or Traced())
 
 
+def nodes(tensor: torch.Tensor) -> list[torch.autograd.graph.Node]:
+    """Every node of a graph with a number of its own, in any order."""
+    waiting, seen = [tensor.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [target for target, _ in node.next_functions]
+    return [node for node in seen if "AccumulateGrad" not in node.name()]
+
+
 class Traced:
     """Sends what `monitoring.Tool` sends, from `sys.settrace`."""
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from origin_ways import WAYS, install
+from origin_ways import nodes
 from torch import nn
 
 from gradscope.debuggee import library_frames
 from gradscope.debuggee.mode_origins import ModeOrigins
 from gradscope.debuggee.origins import Origins
-
-
-@pytest.fixture(params=WAYS)
-def origins(request: pytest.FixtureRequest) -> Iterator[Origins]:
-    table = install(request.param)
-    yield table
-    table.remove()
 
 
 def transformer() -> torch.Tensor:
@@ -101,8 +94,8 @@ def check(origins: Origins, build: Callable[[], torch.Tensor]) -> int:
         warnings.simplefilter("ignore")
         with torch.autograd.detect_anomaly(check_nan=False):
             loss = build()
-    nodes = [node for node in walk(loss) if node.name() != "torch::autograd::AccumulateGrad"]
-    for node in nodes:
+    graph = nodes(loss)
+    for node in graph:
         found = origins.lookup(node._sequence_nr(), node.name())
         assert found is not None, node.name()
         stack = entries(node)
@@ -113,17 +106,7 @@ def check(origins: Origins, build: Callable[[], torch.Tensor]) -> int:
         assert below[: len(frames)] == frames, node.name()
         rest = below[len(frames) :]  # to the mode, a method of Tensor's that is written in Python is itself the call
         assert not rest or (isinstance(origins, ModeOrigins) and rest[0][0].endswith("torch/_tensor.py")), node.name()
-    return len(nodes)
-
-
-def walk(loss: torch.Tensor) -> list[Any]:
-    waiting, seen = [loss.grad_fn], set()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            waiting += [target for target, _ in node.next_functions]
-    return list(seen)
+    return len(graph)
 
 
 def entries(node: Any) -> list[tuple[str, int, str]]:

@@ -6,24 +6,15 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 
-import pytest
 import torch
-from origin_ways import WAYS, install
+from origin_ways import install, nodes
 from torch import nn
 
 from gradscope.debuggee.mode_origins import ModeOrigins
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
 from gradscope.model.columns import Origin
-
-
-@pytest.fixture(params=WAYS)
-def origins(request: pytest.FixtureRequest) -> Iterator[Origins]:
-    table = install(request.param)
-    yield table
-    table.remove()
 
 
 def by_mode(origins: Origins) -> bool:
@@ -38,17 +29,6 @@ def line_here() -> int:
 def of(origins: Origins, tensor: torch.Tensor) -> Origin:
     assert tensor.grad_fn is not None
     return of_node(origins, tensor.grad_fn)
-
-
-def nodes(tensor: torch.Tensor) -> list[torch.autograd.graph.Node]:
-    """Every node with a number of its own, in any order."""
-    waiting, seen = [tensor.grad_fn], set()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            waiting += [target for target, _ in node.next_functions]
-    return [node for node in seen if "AccumulateGrad" not in node.name()]
 
 
 class Square(torch.autograd.Function):

@@ -1,0 +1,18 @@
+"""What the tests of origins share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from origin_ways import WAYS, install
+
+from gradscope.debuggee.origins import Origins
+
+
+@pytest.fixture(params=WAYS)
+def origins(request: pytest.FixtureRequest) -> Iterator[Origins]:
+    """Noted in each way in turn."""
+    table = install(request.param)
+    yield table
+    table.remove()
