@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -88,6 +89,12 @@ def gpt2() -> torch.Tensor:
     return model(tokens, labels=tokens).loss
 
 
+MODELS: list[Any] = [(transformer, 20), (lstm, 20), (cnn, 20), (own_transformer, 20)]
+"""and more nodes than these"""
+if find_spec("transformers"):  # of the extra named `real`
+    MODELS.append(pytest.param(gpt2, 80, marks=pytest.mark.real))
+
+
 def check(origins: Origins, build: Callable[[], torch.Tensor]) -> int:
     """Compare every node; says how many there are."""
     with warnings.catch_warnings():
@@ -119,13 +126,7 @@ def entries(node: Any) -> list[tuple[str, int, str]]:
     return found
 
 
-@pytest.mark.parametrize("build", [transformer, lstm, cnn, own_transformer])
-def test_lines_and_library_frames(origins: Origins, build: Callable[[], torch.Tensor]) -> None:
+@pytest.mark.parametrize(("build", "least"), MODELS)
+def test_lines_and_library_frames(origins: Origins, build: Callable[[], torch.Tensor], least: int) -> None:
     torch.manual_seed(0)
-    assert check(origins, build) > 20
-
-
-@pytest.mark.real
-def test_gpt2(origins: Origins) -> None:
-    torch.manual_seed(0)
-    assert check(origins, gpt2) > 80
+    assert check(origins, build) > least
