@@ -140,9 +140,10 @@ def other_dims(scope: Scope, x: torch.Tensor) -> torch.Tensor:
     return x.sum([dim for dim in range(x.dim()) if dim != scope["dim"]], keepdim=True)
 
 
-def as_strided_backward(scope: Scope, grad: torch.Tensor, x: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
-    places = torch.arange(x.numel()).as_strided(size, stride, offset)
-    return torch.zeros(x.numel(), dtype=grad.dtype).index_add(0, places.flatten(), grad.flatten()).reshape(x.shape)
+def as_strided_backward(scope: Scope, grad: torch.Tensor, shape: Any, size: Any, stride: Any, offset: int) -> torch.Tensor:
+    count = math.prod(shape)
+    places = torch.arange(count).as_strided(size, stride, offset)
+    return torch.zeros(count, dtype=grad.dtype).index_add(0, places.flatten(), grad.flatten()).reshape(shape)
 
 
 def repeat_backward(scope: Scope, grad: torch.Tensor, repeats: Any, shape: Any) -> torch.Tensor:
@@ -199,6 +200,10 @@ WORDS: dict[str, Any] = {
     "phi": phi,
     "rows": lambda scope, x: x.flatten(0, -2),
     "sum_to": lambda scope, x, shape: x.sum_to_size(shape),
+    "block_of": lambda scope, x, i: x.split([len(one) for one in scope["tensors"]])[i].split(
+        [one.shape[1] for one in scope["tensors"]], 1
+    )[i],
+    "conj": lambda scope, x: torch.conj(x) if isinstance(x, torch.Tensor) else x,
     "scalars": lambda scope, x: x[..., None, None],
     "log_sigmoid": lambda scope, x: torch.nn.functional.logsigmoid(x),
     "sqrt": lambda scope, x: math.sqrt(x) if isinstance(x, (int, float)) else torch.sqrt(x),
@@ -209,7 +214,6 @@ WORDS: dict[str, Any] = {
     "zeros": lambda scope, shape: torch.zeros(shape, dtype=scope["grad"].dtype),
     "eye": lambda scope, shape: torch.eye(*shape, dtype=scope["grad"].dtype),
     "solve": lambda scope, a, b: torch.linalg.solve(a, b),
-    "TensorGeometry": lambda scope, x: x,
 }
 
 VALUES: dict[str, Any] = {

@@ -212,6 +212,7 @@ def _shapes(add: Any) -> None:
     add(ATEN.as_strided.default, t(6), [2, 2], [2, 1], 1)
     add(ATEN.unfold.default, t(7), 0, 3, 2)
     add(ATEN.cat.default, [t(2, 3), t(1, 3)], 0)
+    add(ATEN.block_diag.default, [t(2, 3), t(1, 3)])
     add(ATEN.stack.default, [t(2), t(2)], 1)
     add(ATEN.split.Tensor, t(5, 2), 2, 0)
     add(ATEN.split_with_sizes.default, t(5, 2), [2, 3], 0)

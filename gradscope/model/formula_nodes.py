@@ -15,6 +15,7 @@ WORDS: dict[str, str] = {
     "at_targets": "at_targets(target, g): zeros, and for each sample g in the column of its target",
     "N": "N = self.numel() with reduction='mean', else 1",
     "scalars": "scalars(g): each number of g as a matrix of one element",
+    "block_of": "block_of(grad, i): the part of grad where tensor i lies on the diagonal",
     "eye": "eye(shape): 1 on the diagonal, 0 elsewhere",
     "avg_pool2d_backward": "avg_pool2d_backward: each number of grad is shared equally by the window it averaged",
     "avg_pool3d_backward": "avg_pool3d_backward: each number of grad is shared equally by the window it averaged",
@@ -61,10 +62,23 @@ NODES: dict[str, dict[str, str]] = {
     "CeluBackward0": {"self": "where(self <= 0, grad * exp(self / alpha), grad)"},
     "CeluBackward1": {"self": "where(result <= 0, grad * (result / alpha + 1), grad)"},
     "LinalgCrossBackward0": {"self": "cross(other, grad, dim=dim)", "other": "cross(grad, self, dim=dim)"},
+    "DistBackward0": {
+        "self": "sum_to(norm_backward(grad, self - other, p, result), self.shape)",
+        "other": "sum_to(-norm_backward(grad, self - other, p, result), other.shape)",
+    },
+    "IndexPutBackward0": {
+        "self": "grad if accumulate else grad.index_put(indices, zeros_like(values))",
+        "values": "sum_to(grad[indices], values.shape)",
+    },
     "SgnBackward0": {"self": "0"},
     "AngleBackward0": {"self": "0"},
 }
 """Entries that read better as a whole than by the rules, for real numbers"""
+
+LINEAR = frozenset(
+    f"{op}Backward0" for op in ("IndexAdd", "IndexCopy", "IndexPut", "LinalgInvEx", "NativeDropout", "Roll", "Where")
+)
+"""those of them that hold for complex numbers, too"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +89,8 @@ class Hand:
     outputs: tuple[tuple[str, str], ...]
     where: tuple[str, ...]
     source: str
+    elementwise: tuple[str, ...] = ()
+    """those whose gradient the engine sums to their shape"""
 
 
 BY_HAND: dict[str, Hand] = {
@@ -84,11 +100,11 @@ BY_HAND: dict[str, Hand] = {
     "CopySlices": Hand(
         "base[view] = fn(base[view])",
         (("base", "grad, with what fn's own derivative gives in the place of the view"), ("value", "what fn's derivative gives")),
-        ("fn: the in-place operation on a view of base; it is given the view's part of grad",),
+        ("fn: the in-place operation on a view of base; it is given the view's part of grad, and a value's part is summed",),
         "functions/tensor.cpp",
     ),
     "CopyBackwards": Hand(
-        "self.copy_(src)", (("self", "zeros_like(grad)"), ("src", "grad.type_as(src)")), (), "functions/tensor.cpp"
+        "self.copy_(src)", (("self", "zeros_like(grad)"), ("src", "grad.type_as(src)")), (), "functions/tensor.cpp", ("src",)
     ),
     "UndefinedGradBackward": Hand("", (("self", "undefined"),), (), "functions/basic_ops.cpp"),
 }

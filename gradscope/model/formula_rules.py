@@ -56,6 +56,7 @@ _NORMALISED = (
 )
 _CONVOLUTION = ("conv_input(grad, weight)", "conv_weight(grad, input)", "per_channel(grad)")
 _POOLED = rule("grad, self, *rest, indices", "at_places(self.shape, indices, grad)", source="native/DilatedMaxPool2d.cpp")
+_GROUPED = "group by group, where offs has the end of each"
 _CELLS = "zeros(self.shape)"
 
 HELPERS: dict[str, Rule] = {
@@ -72,6 +73,8 @@ HELPERS: dict[str, Rule] = {
     "mm_mat1_backward": rule("grad, mat2, sizes, strides, layout, alpha", "grad @ conj(mat2.mT) * conj(alpha)"),
     "mm_mat2_backward": rule("grad, mat1, sizes, strides, layout, alpha", "conj(mat1.mT) @ grad * conj(alpha)"),
     "mm_mat1_sparse_backward": rule("grad, mat1, mat2, alpha", "(grad @ conj(mat2.mT) * alpha).sparse_mask(mat1)"),
+    "_grouped_mm_mat1_backward": rule("grad, mat2, sizes, strides, layout, offs, alpha", "grad @ mat2.mT", where=_GROUPED),
+    "_grouped_mm_mat2_backward": rule("grad, mat1, sizes, strides, layout, offs, alpha", "mat1.mT @ grad", where=_GROUPED),
     "linear_backward": rule(
         "input, grad, weight, mask",
         "grad @ weight",
@@ -135,6 +138,7 @@ HELPERS: dict[str, Rule] = {
         "where(x > 0, 0, grad * x)",
         source="native/cpu/Activation.cpp",
     ),
+    "polar_backward": rule("grad, y", "real(conj(grad) * sgn(y))", "real(conj(grad) * y * 1j)"),
     "atan2_backward": rule("grad, x, other, mask", "grad * other / (x ** 2 + other ** 2)", "-grad * x / (x ** 2 + other ** 2)"),
     "log1p_backward": rule("grad, x", "grad / conj(x + 1)"),
     "sinc_backward": rule("grad, x", "where(x == 0, 0, grad * (pi * x * cos(pi * x) - sin(pi * x)) / (pi * x ** 2))"),
@@ -221,6 +225,7 @@ HELPERS: dict[str, Rule] = {
     "stack_tensors_backward": rule("grad, dim, dtypes", "grad.select(dim, i)"),
     "constant_pad_nd_backward": rule("grad, pad", "constant_pad_nd(grad, [-size for size in pad])"),
     "trace_backward": rule("grad, shape", "grad * eye(self.shape)"),
+    "block_diag_backward": rule("grad, *rest", "block_of(grad, i)"),
     # ------------------------------------------------------------ places
     "index_backward": rule("empty, indices, grad", f"{_CELLS}.index_put(indices, grad, accumulate=True)"),
     "index_select_backward": rule("grad, shape, dim, index", "zeros(shape).index_add(dim, index, grad)"),
@@ -397,7 +402,10 @@ HELPERS: dict[str, Rule] = {
         "grad, X, A, LU, pivots, left, mask",
         "-solve(conj(A.mT), grad) @ conj(X.mT)",
         "solve(conj(A.mT), grad)",
-        where="with left=True (A X = B); columns count as matrices of one column",
+        where=(
+            "with left=True (A X = B); columns count as matrices of one column",
+            "where one matrix serves a batch, its gradients are summed",
+        ),
     ),
     # ------------------------------------------------------------ sparse and nested
     "to_dense_backward": rule("grad, x, masked", "grad.to_sparse().sparse_mask(x) if masked else grad"),

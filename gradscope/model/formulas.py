@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import CodePlace
 from gradscope.model.derivatives import Entry
-from gradscope.model.formula_nodes import BY_HAND, NODES
+from gradscope.model.elementwise import delivered
+from gradscope.model.formula_nodes import BY_HAND, LINEAR, NODES
 from gradscope.model.notation import Written, rewritten, write
 
 NOT_READ = "torch's derivative table is not read yet"
@@ -49,27 +50,36 @@ class Formulas:
         self.why_not = why_not
         """why there is no table"""
 
-    def of(self, graph: BackwardGraph, node: int, known: Mapping[str, str] | None = None) -> Formula:
+    def of(
+        self,
+        graph: BackwardGraph,
+        node: int,
+        known: Mapping[str, str] | None = None,
+        sent: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Formula:
         """The formula of a node.
 
         Args:
             known: what is known of the forward's other arguments, as Python writes it: `alpha` -> `1`. They are put in.
+            sent: by edge, the shapes of what a pass sent, where that is known: the graph has most of them, not all.
         """
         op = graph.op(node)
         if node in graph.columns.backward_code:
             return _custom(graph, node)
         if op in BY_HAND:
-            return _by_hand(graph, node)
+            return _by_hand(graph, node, sent or {})
         entry = self.table.get(op)
         if entry is None:
             return Formula(op, why_not=self._missing(graph, node))
-        return self._from_table(graph, node, entry, known or {})
+        return self._from_table(graph, node, entry, known or {}, sent or {})
 
     def entries(self, graph: BackwardGraph) -> dict[str, Entry]:
         """What a snapshot of the graph has to carry."""
         return {op: self.table[op] for op in graph.columns.ops if op in self.table}
 
-    def _from_table(self, graph: BackwardGraph, node: int, entry: Entry, known: Mapping[str, str]) -> Formula:
+    def _from_table(
+        self, graph: BackwardGraph, node: int, entry: Entry, known: Mapping[str, str], sent: Mapping[int, tuple[int, ...]]
+    ) -> Formula:
         edges = edges_by_argument(graph, node, entry)
         complex_ = _is_complex(graph, node)
         outputs, where, refused = [], list[str](), ""
@@ -80,6 +90,8 @@ class Formulas:
                 said = written(graph.op(node), argument, cpp, place, len(arguments), is_complex=complex_, known=known)
                 refused = refused or said.refused
                 if not said.refused:
+                    carrying, others = edges.get(argument, ()), len(entry.inputs) > 1
+                    said = _delivered(graph, node, argument, said, carrying, sent, may_broadcast=others)
                     outputs.append((argument, said.text))
                     where += said.where
         order = [name for name, _ in entry.inputs]
@@ -152,9 +164,33 @@ def written(
 ) -> Written:
     """The readable gradient of one argument: the `place`-th of the `of` results of an entry of the table."""
     whole = NODES.get(op, {}).get(argument)
-    if whole is not None and not is_complex:
-        return rewritten(whole, known=known)
+    if whole is not None and (not is_complex or op in LINEAR):
+        return rewritten(whole, is_complex=is_complex, known=known)
     return write(cpp, place, of, is_complex=is_complex, known=known)
+
+
+def _delivered(
+    graph: BackwardGraph,
+    node: int,
+    argument: str,
+    said: Written,
+    edges: Sequence[int],
+    sent: Mapping[int, tuple[int, ...]],
+    *,
+    may_broadcast: bool,
+) -> Written:
+    """What the engine hands on of it: summed to the argument's shape, and its real part for a real argument."""
+    arrives = graph.shape(node)
+    if not said.elementwise or arrives is None or len(edges) != 1:
+        return said
+    target, first = graph.target[edges[0]], graph.input_nr[edges[0]] == 0
+    shape = graph.shape(target) if first else None
+    if shape is None:
+        shape = sent.get(edges[0])
+    dtypes = (graph.dtype(node), graph.dtype(target) if first else "")
+    takes_real = dtypes[0].startswith("complex") and dtypes[1].startswith(("float", "bfloat"))
+    text, remark = delivered(said.text, argument, arrives, shape, takes_real=takes_real, may_broadcast=may_broadcast)
+    return replace(said, text=text, where=[*said.where, *([remark] if remark else [])])
 
 
 def _custom(graph: BackwardGraph, node: int) -> Formula:
@@ -171,17 +207,24 @@ def _custom(graph: BackwardGraph, node: int) -> Formula:
     )
 
 
-def _by_hand(graph: BackwardGraph, node: int) -> Formula:
+def _by_hand(graph: BackwardGraph, node: int, sent: Mapping[int, tuple[int, ...]]) -> Formula:
     hand = BY_HAND[graph.op(node)]
     edges = {hand.outputs[graph.slot[edge]][0]: [edge] for edge in graph.out_edges(node) if graph.slot[edge] < len(hand.outputs)}
     place = graph.leaf_at(node)
     names = _names(graph, edges) if place is None else {"variable": graph.leaves[place].name}
+    outputs, where = [], list(hand.where)
+    for name, text in hand.outputs:
+        if not edges or name in edges:
+            said = Written(text, elementwise=name in hand.elementwise)
+            said = _delivered(graph, node, name, said, edges.get(name, ()), sent, may_broadcast=True)
+            outputs.append((name, said.text))
+            where += said.where
     return Formula(
         graph.op(node),
         forward=hand.forward,
-        outputs=[(name, text) for name, text in hand.outputs if not edges or name in edges],
+        outputs=outputs,
         source=f"torch/csrc/autograd/{hand.source}",
-        where=list(hand.where),
+        where=where,
         names=names,
         edges=edges,
     )

@@ -14,14 +14,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gradscope.model.cpp import to_python
+from gradscope.model.elementwise import FUNCTIONS, is_elementwise
 from gradscope.model.formula_nodes import WORDS
 from gradscope.model.formula_rules import HELPERS, Rule
-
-_WORDS = """abs acos asin atan ceil cos cosh digamma erf erfc erfinv exp exp2 expm1 floor isfinite isnan lgamma log log10 log1p
-log2 logit polygamma reciprocal relu sgn sigmoid sign sin sinh softplus sqrt tan tanh"""
-
-FUNCTIONS = frozenset(_WORDS.split())
-"""methods that read better as functions"""
+from gradscope.model.parameters import Replace, bind
 
 _DROPPED = frozenset(("contiguous", "resolve_conj", "to", "toComplexDouble", "toDouble", "toFloat", "toInt", "toSymInt"))
 """methods that change the dtype or the layout, not the number"""
@@ -45,8 +41,9 @@ _OPERATORS: dict[str, ast.operator] = {
 _CONSTANTS = {
     **{"M_PI": "pi", "M_PI_2": "pi / 2", "M_PI_4": "pi / 4", "M_LN2": "log(2)", "M_LN10": "log(10)"},
     **{"M_SQRT2": "sqrt(2)", "M_2_SQRTPI": "2 / sqrt(pi)"},
+    "kJagged": "jagged",
 }
-"""of C++'s math.h"""
+"""of C++'s math.h, and of c10"""
 _NUMBERS = {2.3025850929940456: "log(10)", 0.6931471805599453: "log(2)"}
 _FLAGS = frozenset(("grad_input_mask", "retain_variables"))
 
@@ -59,6 +56,8 @@ class Written:
     where: list[str] = field(default_factory=list)
     refused: str = ""
     """why torch has no derivative here"""
+    elementwise: bool = False
+    """it has the shape of what arrives, for an argument of another shape, too: the engine sums it"""
 
 
 def write(cpp: str, result: int, of: int, *, is_complex: bool, known: Mapping[str, str] | None = None) -> Written:
@@ -99,7 +98,7 @@ def _finish(cleaner: _Cleaner, tree: ast.expr) -> Written:
     used = set(re.findall(r"(?<![\w.])(\w+)(?=\()", everything)) | set(re.findall(r"/ (N)\b", text))
     words = [meaning for word, meaning in WORDS.items() if word in used]
     words += [f"{word}: a helper of torch's own, in C++" for word in sorted(used) if _is_helper(word)]
-    return Written(text, where + words)
+    return Written(text, where + words, elementwise=is_elementwise(tree))
 
 
 def _needed(text: str, where: list[str]) -> list[str]:
@@ -166,17 +165,27 @@ class _Cleaner(ast.NodeTransformer):
         test = ast.unparse(node.test)
         if "is_enabled" in test or "retain_variables" in test or "is_xpu" in test:
             return self.visit(node.orelse)  # type: ignore[no-any-return]
-        if re.fullmatch(r"[\w\[\].]+\.defined\(\)|\w+\.dim\(\) > 0", test):
+        if re.fullmatch(r"[\w\[\].()]+\.defined\(\)|\w+\.dim\(\) > 0", test):
             return self.visit(node.body)  # type: ignore[no-any-return]
         if re.fullmatch(r"\w+\.(is_complex|isComplex)\(\)", test):
             return self.visit(node.body if self.is_complex else node.orelse)  # type: ignore[no-any-return]
-        self.generic_visit(node)
+        picked = self._picked
+        node.test, node.body = self.visit(node.test), self.visit(node.body)
+        self._picked = picked  # each way gives all the results
+        node.orelse = self.visit(node.orelse)
         if isinstance(node.test, ast.Constant):
             return node.body if node.test.value else node.orelse
         match node.test:
             case ast.Compare(ast.Constant(None), [ast.Is()], [ast.Constant(None)]):
                 return node.body
+        if ast.unparse(node.body) == ast.unparse(node.orelse):
+            return node.body
         return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        """`full_matrices and grad_U.defined()` -> `full_matrices`: what is undefined has no formula."""
+        kept: list[ast.expr] = [self.visit(one) for one in node.values if not ast.unparse(one).endswith(".defined()")]
+        return ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0]
 
     # ------------------------------------------------------------ calls
 
@@ -204,12 +213,20 @@ class _Cleaner(ast.NodeTransformer):
                 return ast.BinOp(x, ast.Pow(), exponent)
             case "matmul", [x, other]:
                 return ast.BinOp(x, ast.MatMult(), other)
-            case (("zeros" | "scalar_tensor"), [ast.List(elts=[]) | ast.Constant(), _]):
+            case "scalar_tensor", [ast.Constant(value), *_]:
+                return ast.Constant(value)
+            case "zeros", [ast.List(elts=[]) | ast.Constant(), *_]:
                 return ast.Constant(0)
             case "zeros", [shape, _]:
                 return ast.Call(ast.Name("zeros"), [shape], [])
             case "Tensor", []:
                 return ast.Constant(None)
+            case "TensorGeometry", [x]:
+                return ast.Attribute(x, "shape", ast.Load())
+            case (("optional" | "OptionalArrayRef" | "get_nested_tensor_impl"), [_]):
+                return arguments[0]  # type: ignore[no-any-return]
+            case "vector", [size, value]:
+                return ast.BinOp(ast.List([value]), ast.Mult(), size)
         call = ast.Call(ast.Name(name), arguments, node.keywords)
         if self.of > 1 and not self._picked and name.endswith("backward"):
             self._picked = True
@@ -269,6 +286,14 @@ class _Cleaner(ast.NodeTransformer):
                 return ast.Subscript(obj, indices, ast.Load())
             case "new_zeros", [shape, *_]:
                 return ast.Call(ast.Name("zeros"), [shape], [])
+            case "defined", []:
+                return ast.Compare(obj, [ast.IsNot()], [ast.Constant(None)])
+            case "back", []:
+                return ast.Subscript(obj, ast.UnaryOp(ast.USub(), ast.Constant(1)), ast.Load())
+            case "size", []:
+                return ast.Call(ast.Name("len"), [obj], [])
+            case (("get_nested_sizes" | "_nested_tensor_size"), []):
+                return ast.Attribute(obj, "shape", ast.Load())
             case "mean", [ast.Constant(None)]:
                 return _call(obj, "mean")
             case "sum", [dim, ast.Constant(True)]:
@@ -281,11 +306,11 @@ class _Cleaner(ast.NodeTransformer):
         place = self.result if several and not self._picked else 0
         self._picked = self._picked or several
         arguments = [self.visit(one) for one in node.args]
-        bound = _bind(rule.parameters, arguments)
+        bound = bind(rule.parameters, arguments)
         for line in rule.where:
             self.where.append(self._where(line, bound))
         text = rule.texts[min(place, len(rule.texts) - 1)]
-        return self.visit(_Replace(bound).visit(deepcopy(_parsed(text))))  # type: ignore[no-any-return]
+        return self.visit(Replace(bound).visit(deepcopy(_parsed(text))))  # type: ignore[no-any-return]
 
     def _where(self, line: str, bound: Mapping[str, ast.expr]) -> str:
         name, equals, text = line.partition(" = ")
@@ -294,7 +319,7 @@ class _Cleaner(ast.NodeTransformer):
                 tree = _parsed(text)
             except SyntaxError:
                 return line
-            written = self.visit(_Replace(bound).visit(deepcopy(tree)))
+            written = self.visit(Replace(bound).visit(deepcopy(tree)))
             return f"{name} = {polished(ast.unparse(ast.fix_missing_locations(written)))}"
         return re.sub(r"{(\w+)}", lambda found: polished(ast.unparse(bound[found[1]])), line)
 
@@ -312,6 +337,8 @@ class _Cleaner(ast.NodeTransformer):
         base = node
         while isinstance(base, (ast.Subscript, ast.Attribute)):
             base = base.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "options":
+            return True
         if isinstance(node, ast.List) and node.elts:
             return all(self._is_flag(one) for one in node.elts)
         return isinstance(base, ast.Name) and base.id in _FLAGS
@@ -348,27 +375,6 @@ class _Cleaner(ast.NodeTransformer):
             case ast.BinOp(ast.Name(x), ast.Mult(), ast.Name(y)) if x == y:
                 return ast.BinOp(ast.Name(x), ast.Pow(), ast.Constant(2))
         return node
-
-
-class _Replace(ast.NodeTransformer):
-    def __init__(self, bound: Mapping[str, ast.expr]) -> None:
-        self.bound = bound
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.bound.get(node.id)
-        return node if found is None else deepcopy(found)
-
-
-def _bind(parameters: str, arguments: Sequence[ast.expr]) -> dict[str, ast.expr]:
-    """Parameter -> argument; `*rest` takes what the parameters behind it leave."""
-    names = [name.strip() for name in parameters.split(",")]
-    star = next((place for place, name in enumerate(names) if name.startswith("*")), None)
-    if star is not None:
-        tail = len(names) - star - 1
-        kept = [*arguments[:star], *arguments[len(arguments) - tail :]] if tail else list(arguments[:star])
-        names, arguments = [*names[:star], *names[star + 1 :]], kept
-    missing: list[ast.expr] = [ast.Constant(None)] * (len(names) - len(arguments))
-    return dict(zip(names, [*arguments, *missing], strict=False))
 
 
 def _is_cast(arguments: Sequence[ast.expr]) -> bool:

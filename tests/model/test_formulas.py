@@ -70,7 +70,7 @@ READ = [
     (
         lambda: torch.addmm(x(4), x(2, 3), x(3, 4)),
         "AddmmBackward0",
-        {"self": "grad * beta", "mat1": "grad @ mat2ᵀ * alpha", "mat2": "mat1ᵀ @ grad * alpha"},
+        {"self": "sum_to(grad * beta, self.shape)", "mat1": "grad @ mat2ᵀ * alpha", "mat2": "mat1ᵀ @ grad * alpha"},
     ),
 ]
 
@@ -84,7 +84,7 @@ def test_texts(make: Any, op: str, expected: dict[str, str]) -> None:
 
 
 def test_numbers_that_are_known_are_put_in() -> None:
-    root = torch.addmm(x(4), x(2, 3), x(3, 4))
+    root = torch.addmm(x(2, 4), x(2, 3), x(3, 4))
     assert formula(root, "AddmmBackward0").where == ["beta is 1, alpha is 1 where the call gives no other"]
     assert formula(root, "AddmmBackward0", {"alpha": "1", "beta": "1"}).where == []
     assert dict(formula(root, "AddmmBackward0", {"alpha": "1", "beta": "1"}).outputs) == {

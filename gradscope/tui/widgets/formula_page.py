@@ -70,13 +70,21 @@ def known(view: View, node: int) -> dict[str, str]:
     return found
 
 
+def shapes_sent(view: View, graph: BackwardGraph, node: int) -> dict[int, tuple[int, ...]]:
+    """By edge of a node, the shape of what the pass sent over it."""
+    if view.tape is None:
+        return {}
+    came = {edge: view.tape.contribution_of_edge(edge) for edge in graph.out_edges(node)}
+    return {edge: view.tape.tensors.shape(one.tensor) for edge, one in came.items() if one and one.tensor != NO_TENSOR}
+
+
 class _Page:
     """Writes one node into a ledger."""
 
     def __init__(self, view: View, graph: BackwardGraph, node: int, width: int, most: int) -> None:
         self.view, self.graph, self.node, self.width, self.most = view, graph, node, width, most
         formulas = view.formulas if view.formulas is not None else Formulas({})
-        self.formula: Formula = formulas.of(graph, node, known(view, node))
+        self.formula: Formula = formulas.of(graph, node, known(view, node), shapes_sent(view, graph, node))
         self.ledger = Ledger()
         self._headed: tuple[int, ...] = ()
 
