@@ -80,7 +80,7 @@ _torch_types: dict[type, _Type] = {}
 
 def find_foreign(nodes: Sequence[Any]) -> Foreign:
     foreign = Foreign()
-    if tensor_hooks.unpack_hooks and not TELLS_HOOKS:
+    if tensor_hooks.watching and tensor_hooks.unpack_hooks and not TELLS_HOOKS:
         foreign.refusal = _UNTOLD
     types: dict[type, _Type] = {}
     tables, unpack_hooks = bool(tensor_hooks.tables), tensor_hooks.unpack_hooks

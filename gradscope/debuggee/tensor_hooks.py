@@ -29,6 +29,8 @@ tables: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Every `_backward_hooks` table of an inner tensor of the script, by number."""
 node_hooks = False
 """The script has registered a hook on some node itself."""
+watching = False
+"""Notes are being taken."""
 unpack_hooks = True
 """Some saved tensor may have hooks; False once we watch, until the script makes some."""
 _keys = count(1)
@@ -38,8 +40,8 @@ _numbers = count(1)
 
 def install() -> Callable[[], None]:
     """Start to take notes. The answer takes the patches out again."""
-    global unpack_hooks
-    unpack_hooks = False
+    global unpack_hooks, watching
+    unpack_hooks, watching = False, True
     patched: list[tuple[Any, str, Any]] = []
 
     def patch(owner: Any, name: str, ours: Any) -> None:
@@ -59,7 +61,7 @@ def install() -> Callable[[], None]:
         for owner, name, original in patched:
             setattr(owner, name, original)
         del keep.retain_grad
-        globals()["unpack_hooks"] = True
+        globals().update(unpack_hooks=True, watching=False)
 
     return uninstall
 
