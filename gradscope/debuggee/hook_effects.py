@@ -8,7 +8,7 @@ before it, whatever the hooks did to them; after the script's own call only our 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -146,6 +146,7 @@ class HookWatch:
                 found.extend(self._effects(watched, step, builder, task))
         if not self._alone:
             found.extend(self._at_slots(builder, steps))
+        found.extend(self._retained(builder, steps, found))
         return sorted(found, key=lambda effect: (effect.hook, effect.slot))
 
     def _effects(self, watched: _Watched, step: int, builder: TapeBuilder, task: int | None) -> list[HookEffect]:
@@ -188,6 +189,19 @@ class HookWatch:
             for (node, slot), hooks in by_slot.items()
             if len(hooks) == 1 and slot != UNKNOWN and (node, UNKNOWN) not in by_slot and node in steps
         ]
+
+    def _retained(self, builder: TapeBuilder, steps: dict[int, int], found: Sequence[HookEffect]) -> Iterator[HookEffect]:
+        """What each `retain_grad` stores: what is there after the tensor's hooks and before the node's own, and no what-if."""
+        listed = self._captured.hooks.listed
+        for hook, one in enumerate(listed):
+            if one.kind != "retain" or one.node not in steps:
+                continue
+            own = [place for place, other in enumerate(listed) if other.node == one.node and other.kind == "pre"]
+            seen = [effect.before for effect in found if effect.hook in own and effect.slot == one.input_nr]
+            if own and not seen:
+                continue  # its own hooks were not watched: what they were given is not known
+            stored = seen[0] if seen else builder.without_what_if(one.node, one.input_nr)
+            yield HookEffect(hook, steps[one.node], stored, stored, one.input_nr)
 
 
 def changed_steps(effects: Sequence[HookEffect], captured: Captured) -> set[int]:

@@ -288,6 +288,12 @@ class TapeBuilder:
         start = self._arrival_start.get(node, UNKNOWN)
         return NO_TENSOR if start == UNKNOWN else self.arrival_tensor[start + input_nr]
 
+    def without_what_if(self, node: int, input_nr: int) -> int:
+        """The same, but for a what-if of all that arrives there: it comes after the hooks."""
+        there = (one for one in self.changes if (one.node, one.input_nr, one.edge) == (node, input_nr, UNKNOWN))
+        change = next(there, None)
+        return self.arrived_at(node, input_nr) if change is None else change.before
+
     @cached_property
     def _arrival_start(self) -> dict[int, int]:
         return dict(zip(self.step_node, accumulate(self.arrival_counts, initial=0), strict=False))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
+from gradscope.findings.hooked import spoken, who_made
 from gradscope.findings.place import at_node, name
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Hook
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
 
@@ -30,7 +32,9 @@ def nonfinite(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
             continue
         sent = next((one for one in tape.sent_by(step) if one.tensor in bad), None)
         if sent is not None:
-            yield _origin(graph, tape, node, sent.tensor, graph.target[sent.edge])
+            hook = who_made(graph, tape, step, bad)
+            origin = _origin(graph, tape, node, sent.tensor, graph.target[sent.edge])
+            yield origin if hook is None else _by_hook(graph, tape, node, sent.tensor, hook)
             return
 
 
@@ -68,6 +72,14 @@ def _origin(graph: BackwardGraph, tape: Tape, node: int, tensor: int, target: in
         "(clamp, eps) before the call: a where() after it does not help, since 0 times infinity is NaN"
     )
     return at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
+
+
+def _by_hook(graph: BackwardGraph, tape: Tape, node: int, tensor: int, hook: Hook) -> Finding:
+    index, value = first_bad(tape, tensor)
+    message = f"a hook makes {_word(tape, tensor)} in what {name(graph, node)} sends"
+    related = [Related(hook.place.file, hook.place.line, "the hook")] if hook.place is not None else []
+    hint = f"look at the hook {spoken(hook)}"
+    return at_node(graph, node, KIND, "error", message, hint, related=related, index=index, value=value)
 
 
 def _in_the_sum(graph: BackwardGraph, tape: Tape, node: int, bad: set[int]) -> Finding | None:

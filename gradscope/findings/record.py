@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gradscope.findings.finding import Finding
-from gradscope.findings.place import at_node, foreign_places, name
+from gradscope.findings.finding import Finding, Related
+from gradscope.findings.hooked import SENDING, after_step, spoken
+from gradscope.findings.place import at_node, foreign_places, listed, name
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.columns import UNKNOWN, Hook, HookEffect
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
@@ -24,13 +25,40 @@ def not_exact(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
 
 
 def hook_changed(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
-    """Gradients that a hook of the person's replaced or edited before they arrived."""
+    """Gradients that a hook of the person's replaced or edited: before they arrived, or when they were sent."""
     for step in tape.columns.hook_changed:
         node = tape.node_at(step)
         hook = graph.columns.foreign.get(node, "")
         message = f"a hook changes the gradient that arrives at {name(graph, node)}{_by_how_much(tape, node)}"
         hint = f"{hook} runs in each backward pass" if hook else ""
         yield at_node(graph, node, "hook-changed", "info", message, hint, related=foreign_places(hook, "the hook"))
+    for step, changed in after_step(graph, tape).items():
+        for sending in (True, False):
+            hooks = [(hook, effect) for hook, effect in changed if (hook.kind in SENDING) == sending]
+            if not sending:
+                hooks = [(hook, effect) for hook, effect in hooks if not _put_away(tape, effect)]
+            if hooks:
+                yield _changed_after(graph, tape, tape.node_at(step), hooks)
+
+
+def _changed_after(graph: BackwardGraph, tape: Tape, node: int, changed: Sequence[tuple[Hook, HookEffect]]) -> Finding:
+    """What the hooks after a node did to what it sends; of a leaf, to its `.grad`."""
+    hooks = list(dict.fromkeys(hook for hook, _ in changed))
+    slot = changed[0][1].slot
+    effects = [effect for _, effect in changed if effect.slot == slot]
+    who = "a module's backward hook" if hooks[0].kind == "module" else "a hook"
+    who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else (who, "changes")
+    what = "what {} sends" if hooks[0].kind in SENDING else "the .grad of {} once the pass has added to it"
+    message = f"{who} {verb} {what.format(name(graph, node))}{_norms(tape, effects[0].before, effects[-1].after)}"
+    told = [spoken(hook) for hook in hooks]
+    hint = f"{listed(told)} {'runs' if len(told) == 1 else 'run'} in each backward pass"
+    related = [Related(hook.place.file, hook.place.line, "the hook") for hook in hooks if hook.place is not None]
+    return at_node(graph, node, "hook-changed", "info", message, hint, related=related)
+
+
+def _put_away(tape: Tape, effect: HookEffect) -> bool:
+    """An optimizer that runs in the backward pass uses the gradient, then sets it to None or to zero."""
+    return NO_TENSOR in (effect.before, effect.after) or tape.is_zero(effect.after)
 
 
 def _by_how_much(tape: Tape, node: int) -> str:
@@ -38,5 +66,13 @@ def _by_how_much(tape: Tape, node: int) -> str:
         contributions = tape.to(node, input_nr)
         before = contributions[-1].so_far if contributions else NO_TENSOR
         if NO_TENSOR not in (tensor, before) and tensor != before:
-            return f": norm {tape.norm(before):.3g} before it, {tape.norm(tensor):.3g} after"
+            return _norms(tape, before, tensor)
     return ""
+
+
+def _norms(tape: Tape, before: int, after: int) -> str:
+    if before == NO_TENSOR:
+        return ": there was none before it"
+    if after == NO_TENSOR:
+        return f": norm {tape.norm(before):.3g} before it, none after"
+    return f": norm {tape.norm(before):.3g} before it, {tape.norm(after):.3g} after"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding, Related
+from gradscope.findings.hooked import spoken, who_made
 from gradscope.findings.place import at_node, listed, name
 from gradscope.model.backward_graph import BackwardGraph, short_op
 from gradscope.model.tape import Tape
@@ -14,6 +15,7 @@ from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
 KIND = "zero-gradient"
 MOST = 3
 """So many places are told; a net that is dead throughout has one at each layer."""
+_HOOK = "a hook"
 CLIPPING = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 CLIPPED = 0.5
 """Told when a clipping function stops the gradient of at least this share of its elements."""
@@ -42,7 +44,8 @@ def _starving(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Find
             found += 1
             names = [graph.leaves[leaf].name for leaf in sorted(leaves)]
             whole = f"{message}; the gradient of {listed(names)} is zero"
-            yield at_node(graph, node, KIND, "warning", whole, _hint(graph, node), leaf=names[0])
+            hint = "look at the hook" if message.startswith(_HOOK) else _hint(graph, node)
+            yield at_node(graph, node, KIND, "warning", whole, hint, leaf=names[0])
 
 
 def _zero_tensors(tape: Tape) -> set[int]:
@@ -82,6 +85,8 @@ def _stops(graph: BackwardGraph, tape: Tape, node: int, step: int, zero: set[int
     defined = [tensor for tensor in sent if tensor != NO_TENSOR]
     if not defined or not all(tensor in zero for tensor in defined) or not any(_nonzero(tape, tensor) for tensor in arrived):
         return ""
+    if (hook := who_made(graph, tape, step, zero)) is not None:
+        return f"{_HOOK}, {spoken(hook)}, makes zero of what {name(graph, node)} sends"
     return f"{name(graph, node)} gets a gradient and sends only zeros on"
 
 
@@ -94,7 +99,7 @@ def _cancels(graph: BackwardGraph, tape: Tape, node: int, zero: set[int]) -> str
         if not any(_nonzero(tape, one.tensor) for one in contributions):
             continue
         if tape.step_of(node) in tape.columns.hook_changed:
-            return f"a hook makes zero of what arrives at {name(graph, node)}"
+            return f"{_HOOK} makes zero of what arrives at {name(graph, node)}"
         if len(contributions) > 1:
             return f"the {len(contributions)} contributions to {name(graph, node)} cancel exactly"
     return ""

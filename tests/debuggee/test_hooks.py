@@ -11,7 +11,11 @@ from passes import Pass, explored, recorded
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from gradscope.model.columns import Hook
+from gradscope.debuggee.capture import capture
+from gradscope.debuggee.changes import WhatIfs
+from gradscope.debuggee.explore import explore
+from gradscope.findings import diagnose
+from gradscope.model.columns import Change, Hook
 
 pytestmark = pytest.mark.usefixtures("noted")
 
@@ -193,6 +197,8 @@ def test_module_hooks_go_by_the_persons_names() -> None:
     assert made(passed, "<lambda>", "module") == ([-3.0, -3.0], [-3.0, -3.0])
     [at_x] = [place for place, one in enumerate(passed.captured.leaves) if one.variable is x]
     assert passed.total(at_x).tolist() == [-3.0, -3.0]
+    told = [one.message for one in diagnose(passed.graph, passed.tape) if one.kind == "hook-changed"]
+    assert [message.rpartition(": norm ")[2] for message in told] == ["1.41 before it, 1.41 after", "1.41 before it, 4.24 after"]
     why = " ".join(passed.graph.columns.foreign.values())
     assert "triple (test_hooks.py:" in why
     assert "negate (test_hooks.py:" in why
@@ -210,6 +216,33 @@ def test_a_node_hook_of_several_slots_has_an_effect_for_each() -> None:
     effect = passed.tape.effect(0)
     assert effect is not None
     assert effect.slot == 1
+
+
+@pytest.mark.parametrize("run", [explored, recorded])
+@pytest.mark.parametrize("own", [False, True])
+def test_what_retain_grad_stores(run: Any, own: bool) -> None:
+    x = leaf()
+    h = x * 3
+    h.retain_grad()
+    h.register_hook(twice)
+    if own:
+        h.grad_fn.register_prehook(lambda handed: (handed[0] + 100,))
+    y = (h * h).sum()
+    passed = run(y)
+    assert made(passed, "retain_grad", "retain") == ([12.0, 24.0], [12.0, 24.0])
+    if run is explored:
+        y.backward()
+    assert h.grad.tolist() == [12.0, 24.0]
+
+
+def test_what_retain_grad_stores_is_not_the_what_if() -> None:
+    h = leaf() * 3
+    h.retain_grad()
+    captured = capture([(h * h).sum()])
+    changes = [Change(captured.ops.index("MulBackward0", captured.ops.index("MulBackward0") + 1), 0, text="*2")]
+    passed = Pass(captured, *explore(captured, [torch.ones(())], what_ifs=WhatIfs(captured, changes)))
+    assert made(passed, "retain_grad", "retain") == ([6.0, 12.0], [6.0, 12.0])
+    assert passed.total(0).tolist() == [36.0, 72.0]
 
 
 def test_post_accumulate_hooks_in_the_scripts_own_call() -> None:

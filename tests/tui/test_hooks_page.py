@@ -53,7 +53,7 @@ def test_a_node_with_what_each_hook_saw_and_made_of_it() -> None:
         "  after         0.5000    5.0000   changed",
         "",
         "retain_grad",
-        "  saw           0.5000    5.0000   changed nothing",
+        "  stores        0.5000    5.0000",
     ]
 
 
@@ -71,7 +71,7 @@ def test_the_seeds_row_lists_all_and_leads_to_their_nodes() -> None:
     assert [line.plain.rstrip() for line in lines] == [
         "4 hooks, by step",
         "Sin           tensor hook  clip (model.py:12)   ‖·‖ 10.05 → 5.025",
-        "Sin           retain_grad   changed nothing",
+        "Sin           retain_grad   stores ‖·‖ 5.025",
         "Mul           node hook  count (model.py:30)   ○",
         "x             post-accumulate hook  step_now (model.py:40)",
     ]

@@ -109,7 +109,9 @@ def _hook(page: StepPage, index: int, hook: Hook) -> None:
 
 def _saw(page: StepPage, effect: HookEffect, slot: str) -> None:
     """One gradient before and after; where it is the same, once."""
-    if effect.before == effect.after:
+    if page.graph.columns.hooks[effect.hook].kind == "retain":
+        page.tensor(Content.styled("  stores", MUTED), effect.after)
+    elif effect.before == effect.after:
         page.tensor(Content.styled(f"  saw{slot}", MUTED), effect.before, Content.styled(NO_CHANGE, MUTED))
     else:
         page.tensor(Content.styled(f"  before{slot}", MUTED), effect.before)
@@ -149,6 +151,8 @@ def _effect(view: View, tape: Tape, hook: Hook, effect: HookEffect | None) -> tu
         return "", MUTED
     if effect.step > view.playhead:
         return "○", MUTED
+    if hook.kind == "retain":
+        return f"stores ‖·‖ {_norm(tape, effect.after)}", MUTED
     if effect.before == effect.after:
         return NO_CHANGE, MUTED
     before, after = (_norm(tape, tensor) for tensor in (effect.before, effect.after))
