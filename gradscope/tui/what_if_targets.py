@@ -10,6 +10,9 @@ from gradscope.model.tape import Tape
 from gradscope.session.view import View
 from gradscope.tui.widgets.selected import selected
 
+CODE_SHOWN = 36
+"""characters of a node's code beside its what-if"""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -33,7 +36,7 @@ def targets(view: View) -> list[Target]:
         return []
     graph, tape = row.graph, row.tape
     slots = sorted({graph.input_nr[edge] for edge in graph.in_edges(node)} | {nr for nr, _ in tape.arrivals(node)})
-    whole = [Target(gradient(graph, node, nr, len(slots)), node, nr, UNKNOWN, _there(tape, node, nr)) for nr in slots]
+    whole = [Target(gradient(graph, tape, node, nr, len(slots)), node, nr, UNKNOWN, _there(tape, node, nr)) for nr in slots]
     return whole + [one for target in whole for one in _contributions(graph, tape, target)]
 
 
@@ -54,9 +57,9 @@ def _contributions(graph: BackwardGraph, tape: Tape, whole: Target) -> list[Targ
     ]
 
 
-def gradient(graph: BackwardGraph, node: int, input_nr: int, slots: int) -> str:
-    """`∂b`, `x.grad`; by the node where the tensor has no name of its own."""
-    name = graph.gradient_name(node) or f"what arrives at {graph.short(node)}"
+def gradient(graph: BackwardGraph, tape: Tape, node: int, input_nr: int, slots: int) -> str:
+    """`∂b`, `x.grad`; by the node, `what arrives at Add, step 60`, where the tensor has no name of its own."""
+    name = graph.gradient_name(node) or f"what arrives at {graph.short(node)}, step {tape.step_of(node)}"
     return name if slots < 2 else f"{name} slot {input_nr}"
 
 
@@ -67,10 +70,18 @@ def origin(graph: BackwardGraph, tape: Tape, edge: int) -> str:
 
 
 def spoken(graph: BackwardGraph, tape: Tape, change: Change) -> str:
-    """What a what-if changes."""
+    """What a what-if changes, so that no two are called alike: `x.grad`, `∂h, step 12`, `x.grad from Mul, step 9 (self)`."""
     slots = len({graph.input_nr[edge] for edge in graph.in_edges(change.node)})
-    name = gradient(graph, change.node, change.input_nr, slots)
+    name = gradient(graph, tape, change.node, change.input_nr, slots)
+    if graph.leaf_at(change.node) is None and graph.gradient_name(change.node):
+        name += f", step {tape.step_of(change.node)}"  # a loop gives many tensors one name
     return name if change.edge == UNKNOWN else f"{name} {origin(graph, tape, change.edge)}"
+
+
+def code(graph: BackwardGraph, change: Change) -> str:
+    """The forward code of the node whose gradient a what-if changes: `y + b`; empty for leaves and where unknown."""
+    made = graph.makes(change.node)
+    return made if len(made) <= CODE_SHOWN else f"{made[: CODE_SHOWN - 1]}…"
 
 
 def _there(tape: Tape, node: int, input_nr: int, edge: int = UNKNOWN) -> str:

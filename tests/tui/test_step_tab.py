@@ -12,7 +12,7 @@ from graphs import Drawing
 from pane_app import view_of
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Failure, Mismatch
+from gradscope.model.columns import Change, Failure, Mismatch
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call, Committed
@@ -71,6 +71,54 @@ def test_accumulation_into_an_older_grad() -> None:
     lines = page(view_of(graph, tape, 4, 4))
     assert "  was          100.0000   200.0000" in lines
     assert "  becomes      102.5403   235.8385   was + total" in lines
+
+
+def changed_leaf(*hooks: float) -> tuple[BackwardGraph, Tape, Tape]:
+    """A what-if makes (1, 1) of what x gets; hooks before it multiply."""
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    first = drawing.tape(graph, [(1.0, 10.0)])
+    halved = drawing.tape(
+        graph, [(1.0, 10.0)], hooks={3: lambda value: tuple(part * hooks[0] for part in value)} if hooks else {}
+    )
+    tape = drawing.tape(graph, [(1.0, 10.0)], number=2, hooks={3: lambda value: (1.0, 1.0)})
+    would = tape.to(3)[-1].so_far
+    if hooks:
+        would = tape.contribution_tensor[0]  # another one
+    tape.columns.hook_changed = []
+    tape.columns.changes = [Change(3, 0, text="clip(1)", before=would)]
+    return graph, halved if hooks else first, tape
+
+
+def test_a_leaf_with_a_what_if_and_no_hooks() -> None:
+    graph, first, tape = changed_leaf()
+    lines = page(view_of(graph, tape, 4, 4, against=first))
+    assert lines[-4:-1] == [
+        "  instead of    2.5403   35.8385 x clip(1)",
+        "= total         1.0000    1.0000 Δ -1.5403 -34.8385",
+        "",
+    ]
+    assert not any("hooks" in line for line in lines)
+
+
+def test_a_leaf_with_a_hook_and_a_what_if() -> None:
+    graph, _, tape = changed_leaf(0.5)
+    lines = page(view_of(graph, tape, 4, 4))
+    assert lines[-5:-1] == [
+        "= sum           2.5403   35.8385   before hooks",
+        "  instead of    1.0000   10.0000   x clip(1)",
+        "= total         1.0000    1.0000",
+        "",
+    ]
+
+
+def test_a_leaf_with_a_hook() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], hooks={3: lambda value: (1.0, 2.0)})
+    lines = page(view_of(graph, tape, 4, 4))
+    place = lines.index("= sum           2.5403   35.8385   before hooks")
+    assert lines[place + 1] == "= total         1.0000    2.0000"
 
 
 def test_pending_node_shows_no_values() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import graphs
 from playing import Play
 from textual.widgets import Input
 
@@ -14,6 +15,7 @@ from gradscope.model.columns import UNKNOWN, Change, CodePlace
 from gradscope.protocol import messages as m
 from gradscope.tui.exploring import NOT_IN_THE_CALL
 from gradscope.tui.screens.what_if import WhatIfPrompt
+from gradscope.tui.what_if_targets import code, spoken
 from gradscope.tui.widgets.check_block import said
 
 MUL, SIN, ADD, X = range(4)
@@ -104,7 +106,7 @@ async def test_a_pass_with_what_ifs_says_so_everywhere(walked: Any, sight: Calla
         assert pilot.app.screen.has_class("edited")
         assert next(line for line in shown.pane("tape") if "SinBackward0" in line).split()[-2:] == ["x", "-5.025"]
         assert any("instead of" in line and "x *0.5" in line for line in shown.pane("node"))
-        assert any("what if  ∂b  *0.5" in line for line in shown.pane("seed"))
+        assert any("what if  ∂b, step 2  *0.5" in line for line in shown.pane("seed"))
         assert "X what-ifs" in shown.lines[-1]
 
 
@@ -116,8 +118,8 @@ async def test_the_list_takes_one_back(walked: Any, sight: Callable[..., Any]) -
         pilot.app.refresh_view()
         await pilot.press("X")
         text = sight(pilot).text
-        assert "∂b       zeros" in text
-        assert "x.grad   clip(1)" in text
+        assert "∂b, step 2   zeros     b = x.sin()" in text
+        assert "x.grad       clip(1)" in text
         assert "your script's own call never has them" in text
         play.take()
         await pilot.press("up", "delete")
@@ -201,3 +203,25 @@ async def test_pdb_gets_the_terminal_and_gives_it_back(walked: Any, sight: Calla
         await pilot.pause()
         assert pilot.app.lower.open_name == "leaves"
         assert pilot.app.screen.focused is pilot.app.tape
+
+
+def test_gradients_without_names_are_told_apart() -> None:
+    drawing = graphs.Drawing()
+    leaf = drawing.leaf("w")
+    below = leaf
+    for line in (1, 2):
+        node = drawing.node("AddBackward0", (2,), drawing.origin(graphs.FILE, line, f"print(h + {line})"))
+        drawing.edge(node, below, (1.0,))
+        below = node
+    drawing.root(below)
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0,)])
+    adds = [tape.node_at(2), tape.node_at(1)]
+    graph.columns.roots.clear()  # the root's gradient has a name
+    named = [spoken(graph, tape, Change(node, 0, text="*2")) for node in adds]
+    assert named == ["what arrives at Add, step 2", "what arrives at Add, step 1"]
+    assert [code(graph, Change(node, 0)) for node in adds] == ["print(h + 1)", "print(h + 2)"]
+    assert code(graph, Change(leaf, 0)) == ""
+    assert spoken(graph, tape, Change(leaf, 0)) == "w.grad"
+    edge = graph.in_edges(leaf)[0]
+    assert spoken(graph, tape, Change(leaf, 0, edge)) == "w.grad from Add, step 2"

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from gradscope.tui.colours import MUTED, WARNING
 from gradscope.tui.messages import ChangeUndone, NodeWanted
 from gradscope.tui.screens.dialog import Dialog
-from gradscope.tui.what_if_targets import spoken
+from gradscope.tui.what_if_targets import code, spoken
 
 if TYPE_CHECKING:
     from gradscope.session.view import View
@@ -46,9 +46,9 @@ class WhatIfsScreen(Dialog[None]):
         if not self._changes or graph is None or tape is None:
             return [Static(Content(NONE), classes="dialog-text")]
         names = [spoken(graph, tape, change) for change in self._changes]
-        room = max(map(len, names))
+        room, typed = max(map(len, names)), max(len(change.text) for change in self._changes)
         lines = [
-            Content.assemble(name.ljust(room), ("   ", MUTED), (change.text, WARNING))
+            Content.assemble(name.ljust(room + 3), (change.text.ljust(typed + 3), WARNING), (code(graph, change), MUTED))
             for name, change in zip(names, self._changes, strict=True)
         ]
         return [OptionList(*map(Option, lines)), Static(Content.styled(NOT_YOURS, MUTED), classes="dialog-text")]

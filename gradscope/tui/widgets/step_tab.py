@@ -215,12 +215,11 @@ class StepPage:
             self.grad_before(leaf)
         self.contributions(slot)
         if leaf is not None and slot.complete:
-            self.changed(node, input_nr)
-        if slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
+            self.total(leaf, slot)
+            self.grad_after(leaf)
+        elif slot.so_far != NO_TENSOR and (slot.total > 1 or leaf is not None):
             label = Content.styled("= total" if slot.complete else "= so far", STRONG)
             self.tensor(label, slot.so_far, self.delta_so_far(slot), style=STRONG)
-        if leaf is not None and slot.complete:
-            self.grad_after(leaf, slot)
 
     def contributions(self, slot: Near, pending: bool = True) -> None:
         """What came, `+`, and what is to come, `·`, near the playhead."""
@@ -244,12 +243,22 @@ class StepPage:
             return
         self.tensor(Content.styled("  was", MUTED), before, undefined="None", style="" if before != NO_TENSOR else TEXT)
 
-    def grad_after(self, leaf: int, slot: Near) -> None:
+    def total(self, leaf: int, slot: Near) -> None:
+        """What the pass brings to a leaf: the sum, what hooks make of it, and what a what-if puts in its place."""
+        changes = [one for one in self.tape.columns.changes if (one.node, one.input_nr) == (slot.node, slot.input_nr)]
+        whole = next((one for one in changes if one.edge == UNKNOWN), None)
+        total = self.tape.arrived(slot.node, slot.input_nr)
+        if slot.so_far != (total if whole is None else whole.before):
+            self.tensor(Content.styled("= sum", STRONG), slot.so_far, "before hooks")
+        self.changed(slot.node, slot.input_nr)
+        if total != NO_TENSOR or slot.so_far != NO_TENSOR:
+            against = self.view.against
+            delta = None if against is None else self.delta(compare.arrived(self.tape, against, slot.node, slot.input_nr))
+            self.tensor(Content.styled("= total", STRONG), total, delta or "", style=STRONG)
+
+    def grad_after(self, leaf: int) -> None:
         """`.grad` after the call, where that is more than the total."""
         before, after = self.tape.leaf_before(leaf), self.tape.leaf_after(leaf)
-        total = self.tape.leaf_total(leaf)
-        if total not in (NO_TENSOR, slot.so_far):
-            self.tensor(Content.styled("  arrived", MUTED), total, "after hooks")
         if before != NO_TENSOR and after != NO_TENSOR and self.view.accumulates(self.graph.leaves[leaf]):
             self.tensor(Content.styled("  becomes", MUTED), after, "was + total")
 
