@@ -12,21 +12,34 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
 
+NESTING = frozenset({"CheckpointFunctionBackward"})
+"""Nodes that run a whole backward call of their own (torch/utils/checkpoint.py, `use_reentrant=True`): leaves below them are in no
+graph that can be seen from outside, and get their gradients all the same."""
+
+
 def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence[Related] = ()) -> Iterator[Finding]:
     """Leaves that want a gradient and that nothing reaches. With `inputs` only the tensors named in the call want one."""
     if tape.failure is not None:
         return
     named, inputs = inputs, inputs or _leaves_out(graph, tape)
+    hidden = reaches_unseen(graph)
     reached = {_optimizer(leaf) for leaf in graph.reached if leaf.owner}
     for place, leaf in enumerate(graph.leaves):
         asked = leaf.kind == "input" or (named and leaf.target)
         if not leaf.requires_grad or (inputs and leaf.node == UNKNOWN and not asked):
+            continue
+        if leaf.node == UNKNOWN and hidden and not asked:
             continue
         if leaf.node == UNKNOWN:
             owned = bool(leaf.owner) and _optimizer(leaf) in reached
             yield _unreached(graph, leaf, "warning" if asked or owned else "info", calls if asked else ())
         elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
+
+
+def reaches_unseen(graph: BackwardGraph) -> bool:
+    """Whether the pass may bring gradients to leaves that are not in the graph."""
+    return not NESTING.isdisjoint(graph.columns.ops)
 
 
 def _optimizer(leaf: Leaf) -> str:

@@ -10,6 +10,7 @@ from typing import TextIO
 
 from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
+from gradscope.findings.missing import reaches_unseen
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Resume
@@ -145,7 +146,8 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
         yield f"    not recorded{': ' + why if why else ''}"
     else:
         graph, tape = stop.graph, stop.tapes[0]
-        missed = f", {len(graph.unreached)} not reached" if graph.unreached else ""
+        unseen = "not reached" if not reaches_unseen(graph) else "not in this graph, where a checkpoint may reach them"
+        missed = f", {len(graph.unreached)} {unseen}" if graph.unreached else ""
         reason = f" ({tape.columns.exact_reason})" if tape.columns.exact_reason else ""
         counts = f"{many(len(graph), 'node')} · {many(tape.steps, 'step')} · {many(len(graph.reached), 'leaf', 'leaves')}{missed}"
         yield f"    {counts} · exact: {tape.exact}{reason}"

@@ -163,6 +163,11 @@ class TestMissing:
         assert (found.kind, found.severity, found.leaf, found.node) == ("missing-gradient", "warning", "head.weight", UNKNOWN)
         assert "though SGD[0] steps it" in found.message
 
+    def test_below_a_reentrant_checkpoint_no_leaf_is_called_missing_that_nobody_asked_for(self):
+        drawing = pipeline((1.0, 1.0), ops=["CheckpointFunctionBackward"])
+        drawing.leaf("head.weight", reached=False, owner="SGD[0]")
+        assert told(drawing) == []
+
     @pytest.mark.parametrize("owner", ["", "Adam[0]"])
     def test_one_of_another_optimizer_or_of_none_is_an_info(self, owner):
         drawing = pipeline((1.0, 1.0))

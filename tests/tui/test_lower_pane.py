@@ -111,10 +111,10 @@ async def test_no_column_of_the_leaves_is_cut(width: int) -> None:
             assert line.rstrip().endswith(("owner", "AdamW[0]", "from", "1/1"))
 
 
-def net(leaves: int = 3) -> tuple[BackwardGraph, Tape]:
+def net(leaves: int = 3, op: str = "LinearBackward0") -> tuple[BackwardGraph, Tape]:
     drawing = Drawing()
-    op = drawing.node("LinearBackward0", (8, 8))
-    previous = op
+    root = drawing.node(op, (8, 8))
+    previous = root
     for place in range(leaves):
         drawing.edge(previous, drawing.leaf(f"layers.{place}.weight", (16, 16), owner="AdamW[0]"), lambda value: value)
         if place < leaves - 1:
@@ -122,7 +122,7 @@ def net(leaves: int = 3) -> tuple[BackwardGraph, Tape]:
             drawing.edge(previous, following, lambda value: value)
             previous = following
     drawing.leaf("attn.bias", (16,), reached=False, owner="AdamW[0]")
-    drawing.root(op)
+    drawing.root(root)
     graph = drawing.graph()
     return graph, drawing.tape(graph, [(3.0, 4.0)])
 
@@ -139,6 +139,13 @@ async def test_big_leaves_show_norms_owner_and_what_is_not_used() -> None:
             "layers.2.weight [16,16]        · 0/1   AdamW[0]",
             "attn.bias       [16]        None not used, AdamW[0]",
         ]
+
+
+async def test_a_leaf_that_a_reentrant_checkpoint_may_reach_is_not_called_unused() -> None:
+    app = PaneApp(view_of(*net(op="CheckpointFunctionBackward"), playhead=3, selection=1))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert lower_lines(app)[5] == "attn.bias       [16]           ? checkpoint hides it, AdamW[0]"
 
 
 async def test_long_names_keep_their_end_and_cost_the_shape() -> None:

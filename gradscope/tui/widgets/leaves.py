@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from textual.message import Message
 from textual.strip import Strip
 
+from gradscope.findings.missing import reaches_unseen
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Leaf
@@ -162,7 +163,8 @@ class Leaves(PickList):
         if at.shape:
             line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:
-            line.right("None", 4 if at.most else at.was + at.values - 1, colours.text).add(" ").add(reason, colours.warning)
+            nothing = "?" if reason == UNSEEN else "None"
+            line.right(nothing, 4 if at.most else at.was + at.values - 1, colours.text).add(" ").add(reason, colours.warning)
             owner = f", {leaf.owner}" if leaf.owner else ""
             return line.add(owner if line.width + len(owner) <= width else "").strip(width, self.background(row))
         done, total = playhead.count_so_far(graph, tape, view.playhead, leaf.node, leaf.input_nr)
@@ -222,11 +224,17 @@ def _owner(leaf: Leaf) -> str:
     return leaf.owner or ("no optimizer" if leaf.kind == "parameter" else "")
 
 
+UNSEEN = "checkpoint hides it"
+"""A reentrant checkpoint runs a backward call of its own, and may reach the leaf there."""
+
+
 def unreached(graph: BackwardGraph, tape: Tape, place: int) -> str:
     """Why this pass brings nothing to a leaf; empty when it does."""
     leaf = graph.leaves[place]
     if leaf.node == UNKNOWN:
-        return "not used" if leaf.requires_grad else "frozen"
+        if not leaf.requires_grad:
+            return "frozen"
+        return UNSEEN if reaches_unseen(graph) else "not used"
     return "" if tape.step_of(leaf.node) or tape.indices_to(leaf.node, leaf.input_nr) else "not reached"
 
 
