@@ -28,6 +28,9 @@ RAN_BEFORE = (
 )
 
 
+HOOKED = "hooks write into .grad themselves"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether each leaf's `.grad` is what the pass said it would be."""
@@ -67,6 +70,8 @@ class Check:
         self._incomplete = not complete
         self._elsewhere = ""
         """why some leaf cannot be checked at all"""
+        self._hooked = 0
+        """leaves whose `.grad` hooks may write"""
         if not accumulates:
             self._why_not = "autograd.grad hands its results to the script; they are the totals shown"
         elif not complete:
@@ -94,7 +99,7 @@ class Check:
             if leaf.variable is None or leaf.kind == "input":
                 continue
             if others_write(captured.nodes[leaf.node], leaf.variable):
-                self._why_not = self._why_not or "hooks write into .grad themselves"
+                self._hooked += 1
                 continue
             self._expected.append(_Expected(number, leaf.variable, gradient, captured.written.get(leaf.node, "")))
 
@@ -119,8 +124,11 @@ class Check:
         if elsewhere:
             return Verdict("unchecked", elsewhere)
         if not expected:
-            return Verdict("unchecked", self._why_not or "no leaf could be checked")
-        return Verdict("true", self._why_not)
+            return Verdict("unchecked", self._why_not or (HOOKED if self._hooked else "no leaf could be checked"))
+        if self._hooked:
+            every = len(expected) + self._hooked
+            return Verdict("unchecked", f"{HOOKED}, of {self._hooked} of {every} leaves; the others are what this says")
+        return Verdict("true", "")
 
     def _unlike(self, expected: Sequence[_Expected]) -> list[_Expected]:
         unlike = []

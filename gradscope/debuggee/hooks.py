@@ -141,13 +141,13 @@ class _Node:
     def _module(self, hook: Any, name: str) -> None:
         """A module's full backward hooks: torch's own node hook runs them over the gradients of all its outputs, or inputs."""
         at_output = "setup_output_hook" in name
-        lists = [(hook.user_pre_hooks, hook.output_tensors_index)] if at_output else []
+        lists = [("module_pre", hook.user_pre_hooks, hook.output_tensors_index)] if at_output else []
         if not at_output or hook.input_tensors_index is None:  # no input requires grad: then they run at the output
-            lists.append((hook.user_hooks, hook.input_tensors_index or ()))
-        for functions, places in lists:
+            lists.append(("module", hook.user_hooks, hook.input_tensors_index or ()))
+        for kind, functions, places in lists:
             if functions:
-                chain = Chain(self._number, "module", functions, _picked(tuple(places)))
-                chain.hooks.extend([self._hook("module", function) for function in functions])
+                chain = Chain(self._number, kind, functions, _picked(tuple(places)))
+                chain.hooks.extend([self._hook(kind, function) for function in functions])
                 self._hooks.chains.append(chain)
 
     def _hook(self, kind: str, function: Any, input_nr: int = UNKNOWN) -> int:

@@ -9,7 +9,7 @@ from gradscope.model.columns import Hook, HookEffect
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
-SENDING = ("post", "module")
+SENDING = ("post", "module", "module_pre")
 """kinds of hooks that change what a node sends"""
 
 
@@ -20,6 +20,16 @@ def after_step(graph: BackwardGraph, tape: Tape) -> dict[int, list[tuple[Hook, H
         hook = graph.columns.hooks[effect.hook]
         if effect.before != effect.after and hook.kind in (*SENDING, "accumulate"):
             found.setdefault(effect.step, []).append((hook, effect))
+    return found
+
+
+def before_step(graph: BackwardGraph, tape: Tape) -> dict[int, list[Hook]]:
+    """By step, the hooks that changed what arrives at its node, in the order in which they ran."""
+    found: dict[int, list[Hook]] = {}
+    for effect in tape.columns.hook_effects:
+        hook = graph.columns.hooks[effect.hook]
+        if effect.before != effect.after and hook.kind in ("tensor", "pre"):
+            found.setdefault(effect.step, []).append(hook)
     return found
 
 

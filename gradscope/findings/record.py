@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.hooked import SENDING, after_step, spoken
+from gradscope.findings.hooked import SENDING, after_step, before_step, spoken
 from gradscope.findings.place import at_node, foreign_places, listed, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Hook, HookEffect
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
+
+_OF_MODULES = {"module": "a module's backward hook", "module_pre": "a module's backward pre-hook"}
 
 
 def not_exact(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
@@ -26,19 +28,23 @@ def not_exact(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
 
 def hook_changed(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     """Gradients that a hook of the person's replaced or edited: before they arrived, or when they were sent."""
+    arriving = before_step(graph, tape)
     for step in tape.columns.hook_changed:
         node = tape.node_at(step)
-        hook = graph.columns.foreign.get(node, "")
-        message = f"a hook changes the gradient that arrives at {name(graph, node)}{_by_how_much(tape, node)}"
-        hint = f"{hook} runs in each backward pass" if hook else ""
-        yield at_node(graph, node, "hook-changed", "info", message, hint, related=foreign_places(hook, "the hook"))
+        hooks = list(dict.fromkeys(arriving.get(step, ())))
+        who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else ("a hook", "changes")
+        message = f"{who} {verb} the gradient that arrives at {name(graph, node)}{_by_how_much(tape, node)}"
+        if hooks:
+            yield at_node(graph, node, "hook-changed", "info", message, _hint(hooks), related=_places(hooks))
+        else:  # which of them did it was not recorded
+            every = graph.columns.foreign.get(node, "")
+            hint = f"runs in each backward pass: {every}" if every else ""
+            yield at_node(graph, node, "hook-changed", "info", message, hint, related=foreign_places(every, "the hook"))
     for step, changed in after_step(graph, tape).items():
         for sending in (True, False):
-            hooks = [(hook, effect) for hook, effect in changed if (hook.kind in SENDING) == sending]
-            if not sending:
-                hooks = [(hook, effect) for hook, effect in hooks if not _put_away(tape, effect)]
-            if hooks:
-                yield _changed_after(graph, tape, tape.node_at(step), hooks)
+            told = [one for one in changed if (one[0].kind in SENDING) == sending and (sending or not _put_away(tape, one[1]))]
+            if told:
+                yield _changed_after(graph, tape, tape.node_at(step), told)
 
 
 def _changed_after(graph: BackwardGraph, tape: Tape, node: int, changed: Sequence[tuple[Hook, HookEffect]]) -> Finding:
@@ -46,14 +52,19 @@ def _changed_after(graph: BackwardGraph, tape: Tape, node: int, changed: Sequenc
     hooks = list(dict.fromkeys(hook for hook, _ in changed))
     slot = changed[0][1].slot
     effects = [effect for _, effect in changed if effect.slot == slot]
-    who = "a module's backward hook" if hooks[0].kind == "module" else "a hook"
+    who = _OF_MODULES.get(hooks[0].kind, "a hook")
     who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else (who, "changes")
     what = "what {} sends" if hooks[0].kind in SENDING else "the .grad of {} once the pass has added to it"
     message = f"{who} {verb} {what.format(name(graph, node))}{_norms(tape, effects[0].before, effects[-1].after)}"
-    told = [spoken(hook) for hook in hooks]
-    hint = f"{listed(told)} {'runs' if len(told) == 1 else 'run'} in each backward pass"
-    related = [Related(hook.place.file, hook.place.line, "the hook") for hook in hooks if hook.place is not None]
-    return at_node(graph, node, "hook-changed", "info", message, hint, related=related)
+    return at_node(graph, node, "hook-changed", "info", message, _hint(hooks), related=_places(hooks))
+
+
+def _hint(hooks: Sequence[Hook]) -> str:
+    return f"{listed([spoken(hook) for hook in hooks])} {'runs' if len(hooks) == 1 else 'run'} in each backward pass"
+
+
+def _places(hooks: Sequence[Hook]) -> list[Related]:
+    return [Related(hook.place.file, hook.place.line, "the hook") for hook in hooks if hook.place is not None]
 
 
 def _put_away(tape: Tape, effect: HookEffect) -> bool:

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.changes import WhatIfs
+from gradscope.debuggee.commit import Check
 from gradscope.debuggee.explore import explore
 from gradscope.findings import diagnose
 from gradscope.model.columns import Change, Hook
@@ -191,8 +192,8 @@ def test_module_hooks_go_by_the_persons_names() -> None:
     x = leaf()
     passed = explored(net(x * 1).sum())
     listed = [(hook.kind, hook.name.rpartition(".")[2]) for hook in passed.graph.columns.hooks]
-    assert listed == [("module", "negate"), ("module", "triple"), ("module", "<lambda>")]
-    assert made(passed, "negate", "module") == ([1.0, 1.0], [-1.0, -1.0])
+    assert listed == [("module_pre", "negate"), ("module", "triple"), ("module", "<lambda>")]
+    assert made(passed, "negate", "module_pre") == ([1.0, 1.0], [-1.0, -1.0])
     assert made(passed, "triple", "module") == ([-1.0, -1.0], [-3.0, -3.0])
     assert made(passed, "<lambda>", "module") == ([-3.0, -3.0], [-3.0, -3.0])
     [at_x] = [place for place, one in enumerate(passed.captured.leaves) if one.variable is x]
@@ -257,6 +258,24 @@ def test_post_accumulate_hooks_in_the_scripts_own_call() -> None:
     assert made(passed, "halve", "accumulate") == ([102.0, 204.0], [51.0, 102.0])
     assert x.grad.tolist() == [51.0, 102.0]
     assert explored((x * x).sum()).tape.effect(0) is None
+
+
+def test_a_call_is_not_called_exact_where_hooks_write_a_gradient_themselves() -> None:
+    def quarter(parameter: torch.Tensor) -> None:
+        parameter.grad.mul_(0.25)
+
+    x, z = leaf(), leaf()
+    z.register_post_accumulate_grad_hook(quarter)
+    y = (x * z).sum()
+    passed = explored(y)
+    check = Check.of_tape(passed.captured, passed.columns, passed.held)
+    y.backward()
+    verdict = check.verdict()
+    why = "hooks write into .grad themselves, of 1 of 2 leaves; the others are what this says"
+    assert (verdict.exact, verdict.reason, verdict.differing) == ("unchecked", why, ())
+    [place] = [place for place, one in enumerate(passed.captured.leaves) if one.variable is z]
+    assert passed.total(place).tolist() == [1.0, 2.0]
+    assert z.grad.tolist() == [0.25, 0.5]
 
 
 def test_a_seed_that_a_hook_edits_in_place() -> None:

@@ -39,7 +39,9 @@ def told(kind: str, *, leaf: bool = False, local: float = 3.0, swapped: bool = F
     return [one for one in diagnose(graph, tape) if one.kind in ("hook-changed", "nonfinite-origin", "zero-gradient")]
 
 
-@pytest.mark.parametrize(("kind", "who"), [("module", "a module's backward hook"), ("post", "a hook")])
+@pytest.mark.parametrize(
+    ("kind", "who"), [("module", "a module's backward hook"), ("module_pre", "a module's backward pre-hook"), ("post", "a hook")]
+)
 def test_a_hook_after_a_node_is_told(kind: str, who: str) -> None:
     (found,) = told(kind)
     what = "MulBackward0 (y = w * 3)"
@@ -74,6 +76,30 @@ def test_a_hook_of_the_accumulated_gradient() -> None:
 def test_an_optimizer_in_the_backward_pass_is_no_change() -> None:
     assert told("accumulate", leaf=True, none=True) == []
     assert [one.kind for one in told("accumulate", leaf=True, local=0.0)] == ["zero-gradient"]
+
+
+def test_only_the_hooks_that_changed_what_arrives_are_named() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    tape = drawing.tape(graph, [(1.0, 10.0)], hooks={1: lambda value: (value[0] / 2, value[1])})
+    graph.columns.foreign[1] = "hook look (/home/ada/a.py:1), hook clip (/home/ada/hooks.py:3)"
+    (untold,) = diagnose(graph, tape)
+    assert untold.hint == "runs in each backward pass: hook look (/home/ada/a.py:1), hook clip (/home/ada/hooks.py:3)"
+    graph.columns.hooks = [Hook(1, 0, "tensor", "look"), Hook(1, 0, "tensor", "clip", PLACE), Hook(1, UNKNOWN, "pre", "last")]
+    before, after = tape.to(1)[0].tensor, tape.arrived(1)
+    tape.columns.hook_effects = [
+        HookEffect(0, 2, before, before),
+        HookEffect(1, 2, before, after),
+        HookEffect(2, 2, after, after),
+    ]
+    (found,) = diagnose(graph, tape)
+    assert found.message.startswith("a hook changes the gradient that arrives at SinBackward0")
+    assert found.hint == "clip (/home/ada/hooks.py:3) runs in each backward pass"
+    assert found.related == (Related("/home/ada/hooks.py", 3, "the hook"),)
+    tape.columns.hook_effects[2] = HookEffect(2, 2, after, before)
+    (both,) = diagnose(graph, tape)
+    assert both.message.startswith("2 hooks change the gradient that arrives at SinBackward0")
+    assert both.hint == "clip (/home/ada/hooks.py:3), last run in each backward pass"
 
 
 def test_what_only_looks_is_not_told() -> None:

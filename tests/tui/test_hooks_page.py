@@ -66,6 +66,18 @@ def test_a_hook_of_the_accumulated_gradient_runs_in_the_call_only() -> None:
     assert text(view(4, playhead=4))[-1] == "  runs only in your script's own call, once .grad is there"
 
 
+def test_so_do_hooks_of_the_node_that_accumulates() -> None:
+    graph, tape = hooked()
+    graph.columns.hooks = [Hook(X, UNKNOWN, "pre", "triple"), Hook(X, UNKNOWN, "post", "count"), Hook(SIN, UNKNOWN, "pre", "odd")]
+    tape.columns.hook_effects = []
+    late = "runs only in your script's own call, beside AccumulateGrad: .grad may become another"
+    shown = " ".join(" ".join(text(view_of(graph, tape, playhead=4, selection=4))).split())
+    assert shown == f"node pre-hook triple {late} node hook count {late}"
+    assert text(view_of(graph, tape, playhead=4, selection=2))[-1] == "  what it saw was not recorded"
+    tape.columns.kind = "committed"
+    assert text(view_of(graph, tape, playhead=4, selection=4))[-1] == "  what it saw was not recorded"
+
+
 def test_the_seeds_row_lists_all_and_leads_to_their_nodes() -> None:
     lines = hooks_page.write(view(0), 72)
     assert [line.plain.rstrip() for line in lines] == [

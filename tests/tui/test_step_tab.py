@@ -12,7 +12,7 @@ from graphs import Drawing
 from pane_app import view_of
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Change, Failure, Mismatch
+from gradscope.model.columns import Change, Failure, Hook, Mismatch
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call, Committed
@@ -119,6 +119,20 @@ def test_a_leaf_with_a_hook() -> None:
     lines = page(view_of(graph, tape, 4, 4))
     place = lines.index("= sum           2.5403   35.8385   before hooks")
     assert lines[place + 1] == "= total         1.0000    2.0000"
+
+
+def test_a_leaf_with_hooks_that_the_exploring_pass_does_not_run() -> None:
+    drawing = graphs.two_outputs_drawing()
+    graph = drawing.graph()
+    graph.columns.hooks = [Hook(3, -1, "pre", "triple"), Hook(3, 0, "tensor", "look")]
+    tape = drawing.tape(graph, [(1.0, 10.0)])
+    said = " ".join(" ".join(page(view_of(graph, tape, 4, 4))).split())
+    assert "then triple runs, in your script's own call only: .grad may become another" in said
+    graph.columns.hooks.append(Hook(3, 0, "accumulate", "halve"))
+    graph.__dict__.pop("_hooks_by_node", None)
+    assert "then 2 hooks run, in your script's" in " ".join(" ".join(page(view_of(graph, tape, 4, 4))).split())
+    tape.columns.kind = "committed"
+    assert "own call only" not in " ".join(page(view_of(graph, tape, 4, 4)))
 
 
 def test_pending_node_shows_no_values() -> None:

@@ -22,6 +22,7 @@ KINDS = {
     "pre": "node pre-hook",
     "post": "node hook",
     "module": "module backward hook",
+    "module_pre": "module backward pre-hook",
     "accumulate": "post-accumulate hook",
     "retain": "retain_grad",
     "unpack": "unpack hook",
@@ -29,6 +30,7 @@ KINDS = {
 """`Hook.kind` in words"""
 
 AFTER_THE_PASS = "runs only in your script's own call, once .grad is there"
+WITH_THE_LEAF = "runs only in your script's own call, beside AccumulateGrad: .grad may become another"
 UNPACKS = "gives back what the node saved; sees no gradient"
 NOT_RECORDED = "what it saw was not recorded"
 NO_CHANGE = "changed nothing"
@@ -96,8 +98,7 @@ def _hook(page: StepPage, index: int, hook: Hook) -> None:
         return
     effects = page.tape.effects(index)
     if not effects:
-        why = AFTER_THE_PASS if hook.kind == "accumulate" and page.tape.kind == "explored" else NOT_RECORDED
-        page.ledger.words(f"  {why}", MUTED)
+        page.ledger.words(f"  {_why_not(page, hook)}", MUTED)
     elif effects[0].step > page.view.playhead:
         page.ledger.line((f"  ○ not run yet   step {effects[0].step}", MUTED))
     else:
@@ -105,6 +106,15 @@ def _hook(page: StepPage, index: int, hook: Hook) -> None:
             _saw(page, effect, f" [{effect.slot}]" if len(effects) > 1 else "")
         if len(effects) > SLOTS_SHOWN:
             page.ledger.line((f"  … {len(effects) - SLOTS_SHOWN} more", MUTED))
+
+
+def _why_not(page: StepPage, hook: Hook) -> str:
+    """Why it is not known what a hook saw."""
+    if page.tape.kind != "explored":
+        return NOT_RECORDED
+    if hook.kind == "accumulate":
+        return AFTER_THE_PASS
+    return WITH_THE_LEAF if hook.kind in ("pre", "post") and page.graph.is_accumulate(hook.node) else NOT_RECORDED
 
 
 def _saw(page: StepPage, effect: HookEffect, slot: str) -> None:

@@ -22,6 +22,7 @@ from gradscope.tui.widgets import remarks
 from gradscope.tui.widgets.ledger import Ledger
 from gradscope.tui.widgets.near import Near, near
 
+LATE = ", in your script's own call only: .grad may become another"
 STRONG = f"bold {TEXT}"
 
 SLOTS_SHOWN = 6
@@ -259,8 +260,17 @@ class StepPage:
     def grad_after(self, leaf: int) -> None:
         """`.grad` after the call, where that is more than the total."""
         before, after = self.tape.leaf_before(leaf), self.tape.leaf_after(leaf)
-        if before != NO_TENSOR and after != NO_TENSOR and self.view.accumulates(self.graph.leaves[leaf]):
+        if not self.view.accumulates(self.graph.leaves[leaf]):
+            return
+        if before != NO_TENSOR and after != NO_TENSOR:
             self.tensor(Content.styled("  becomes", MUTED), after, "was + total")
+        late = [
+            hook for _, hook in self.graph.hooks_of(self.graph.leaves[leaf].node) if hook.kind in ("pre", "post", "accumulate")
+        ]
+        if late and self.tape.kind == "explored":
+            self.ledger.words(
+                f"  then {late[0].name} runs{LATE}" if len(late) == 1 else f"  then {len(late)} hooks run{LATE}", WARNING
+            )
 
     # ------------------------------------------------------------ one tensor
 
