@@ -5,6 +5,7 @@ Not everything is saved. A result from which the input follows gives the input; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -305,4 +306,10 @@ def forward_of(op: str, node: Any, shapes: Sequence[Shape | None], out: Shape) -
     call, inputs = recipe(Saved(node, shapes, out))
     if not all(bool(torch.isfinite(one).all()) for one in inputs if one.is_floating_point()):
         raise NotKnown("an input is not finite, or cannot be told from the result")
-    return Forward(call, inputs, op.rstrip("0123456789").removesuffix("Backward").lower())
+    return Forward(call, inputs, function_name(op))
+
+
+def function_name(op: str) -> str:
+    """`NativeLayerNormBackward0` -> `native_layer_norm`, as torch calls the operation."""
+    name = op.rstrip("0123456789").removesuffix("Backward")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

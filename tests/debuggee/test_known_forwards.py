@@ -207,3 +207,12 @@ def test_what_cannot_be_known_says_why() -> None:
     root.grad_fn.next_functions[0][0]._saved_result.mul_(2)  # type: ignore[union-attr]
     assert "modified by an inplace operation" in checked(root, "ExpBackward0").rows[-1].why
     assert "a leaf has no backward" in checked(h, "AccumulateGrad").rows[0].why
+
+
+def test_operations_go_by_torchs_names() -> None:
+    names = {
+        **{"NativeLayerNorm": "native_layer_norm", "NllLoss": "nll_loss", "LogSoftmax": "log_softmax", "Addmm": "addmm"},
+        **{"Log1P": "log1p", "NllLoss2D": "nll_loss2d", "MaxPool2DWithIndices": "max_pool2d_with_indices", "Atan2": "atan2"},
+        **{"LinalgVectorNorm": "linalg_vector_norm", "UpsampleBilinear2D": "upsample_bilinear2d", "Exp2": "exp2", "T": "t"},
+    }
+    assert {op: known_forwards.function_name(f"{op}Backward0") for op in names} == names
