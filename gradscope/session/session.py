@@ -150,14 +150,21 @@ class Session(Trying, Inspecting):
         The next stop is where a breakpoint's condition is met, or the later call or line that `--stop-at` names; without either
         the script runs to its end. (`>` stops at the very next backward call.)
         """
-        self._resume(edited, self._next_stop)
+        if not self._kept_by_pdb():
+            self._resume(edited, self._next_stop)
 
     def on_next_call(self, edited: bool = False) -> None:
         """`>`: to the later stop if an earlier one is shown, else the script runs to its next backward call."""
-        if self.at_newest:
-            self._resume(edited, "next")
-        else:
+        if not self.at_newest:
             self._show_stop(self._at + 1)
+        elif not self._kept_by_pdb():
+            self._resume(edited, "next")
+
+    def _kept_by_pdb(self) -> bool:
+        """Whether the script waits in pdb, where it cannot be told to run on; says so."""
+        if self._in_pdb and self._busy is not None:
+            self.notice = f"{self._busy.what}; leave pdb first (c, or Ctrl-C)"
+        return self._in_pdb
 
     def let_finish(self) -> None:
         """On quitting: the script runs to its end without stopping again."""

@@ -217,6 +217,11 @@ def test_pdb_waits_for_what_is_typed(play: Play) -> None:
     assert view.busy.typing
     assert view.busy.what.endswith("type in the Output pane")
     assert view.waiting
+    play.session.resume()
+    assert play.take() == []
+    assert play.session.notice.endswith("type in the Output pane; leave pdb first (c, or Ctrl-C)")
+    play.session.on_next_call()
+    assert play.take() == []
     interrupts: list[str] = []
     play.session.signal_script = lambda: interrupts.append("SIGINT")
     play.session.interrupt()
