@@ -65,7 +65,9 @@ class TapePane(Pane):
         if view.playhead != self._last:
             self._moves += self._last >= 0
             self._last = view.playhead
-        self._hint.display = view.tape is not None and view.state.value == "stopped" and self._moves < HINTED_STEPS
+        hinted = view.tape is not None and view.state.value == "stopped" and self._moves < HINTED_STEPS
+        self._hint.display = hinted
+        self.set_class(hinted, "-hinted")
         self._place_hint()
 
     @property
