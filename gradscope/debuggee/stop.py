@@ -211,7 +211,9 @@ class Stop:
             raise UsageError("no root has been chosen", "the script has called nothing here", "choose a tensor first")
         if self.committed:
             raise UsageError(
-                "the pass cannot be run again", "your script's own call has run and its graph is gone", "start without --once"
+                "the pass cannot be run again",
+                "your script's own call has run and was recorded meanwhile; its graph is gone",
+                "that is so with --once, and where a pass could not be tried beforehand: the seed's row (g) says why",
             )
         return self.subject
 

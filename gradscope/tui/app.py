@@ -218,7 +218,7 @@ class GradscopeApp(Exploring, inherit_bindings=False):
         self._lent = (self.lower.open_name, self.screen.focused, self._below)
         self.lower.open_tab("output")
         self.action_pane(5)
-        self.call_after_refresh(self.lower.type_to_script)
+        self.call_after_refresh(lambda: self.lower.type_to_script() if self._debugging else None)  # it may be refused by then
 
     def take_terminal_back(self) -> None:
         tab, focused, below = self._lent

@@ -205,6 +205,25 @@ async def test_pdb_gets_the_terminal_and_gives_it_back(walked: Any, sight: Calla
         assert pilot.app.screen.focused is pilot.app.tape
 
 
+async def test_a_pdb_that_is_refused_leaves_the_keys_where_they_were(walked: Any) -> None:
+    from gradscope.session.terminal import Terminal
+
+    play = played()
+    async with walked(play.session) as pilot:
+        play.session.go_to_node(SIN)
+        play.session.view().graph.columns.backward_code[SIN] = CodePlace("model.py", 3, "backward")  # type: ignore[union-attr]
+        pilot.app.refresh_view()
+        pilot.app.lower.attach(Terminal(24, 80))
+        pilot.app.action_debug()
+        (asked,) = play.take()
+        play.tell(m.Refused(asked.request, "this pass was recorded", "it cannot run again"))
+        pilot.app.refresh_view()
+        await pilot.pause()
+        await pilot.pause()
+        assert pilot.app.lower.open_name == "leaves"
+        assert pilot.app.screen.focused is pilot.app.tape
+
+
 def test_gradients_without_names_are_told_apart() -> None:
     drawing = graphs.Drawing()
     leaf = drawing.leaf("w")
