@@ -213,7 +213,7 @@ class Stop:
             raise UsageError(
                 "the pass cannot be run again",
                 "your script's own call has run and was recorded meanwhile; its graph is gone",
-                "that is so with --once, and where a pass could not be tried beforehand: the seed's row (g) says why",
+                "that is so with --once, and where no pass could be tried beforehand (reentrant checkpoint, static_graph)",
             )
         return self.subject
 
