@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from graphs import FILE, Drawing
 from playing import Play
@@ -16,7 +18,7 @@ def played(nodes: int) -> Play:
     line = drawing.origin(FILE, 4, "y = y.sin()")
     row = [drawing.node("SinBackward0", (1,), line, sequence=nodes - place) for place in range(nodes - 1)]
     row.append(drawing.leaf("x", (1,), kind="tensor"))
-    for source, target in zip(row, row[1:], strict=False):
+    for source, target in pairwise(row):
         drawing.edge(source, target)
     drawing.root(row[0], "y")
     play = Play(drawing=drawing)
