@@ -161,7 +161,7 @@ class Calls:
             tape = Tape(stop.first_pass(), graph)
             findings = diagnose(graph, tape, inputs=bool(call.inputs))
             for text, condition in self._server.conditions.items():
-                if condition.steps(graph, tape, findings):
+                if condition.met(graph, tape, findings):
                     stop.quiet = False
                     return stop, text
         stop.release()

@@ -11,10 +11,9 @@ from gradscope.model.columns import UNKNOWN, Leaf
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
-
 NESTING = frozenset({"CheckpointFunctionBackward"})
-"""Nodes that run a whole backward call of their own (torch/utils/checkpoint.py, `use_reentrant=True`): leaves below them are in no
-graph that can be seen from outside, and get their gradients all the same."""
+"""Nodes that run a whole backward call of their own (torch/utils/checkpoint.py, `use_reentrant=True`): leaves below them are not
+in the outer graph, and get their gradients all the same."""
 
 
 def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence[Related] = ()) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
@@ -61,6 +61,12 @@ class Condition:
 
     def meets(self, graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed], step: int) -> bool:
         return 1 <= step <= tape.steps and self.prepare(graph, tape, findings)(step)
+
+    def met(self, graph: BackwardGraph, tape: Tape, findings: Sequence[Diagnosed] = ()) -> bool:
+        """Whether a pass meets it: at a step, or by a finding that belongs to no step (`missing-gradient`)."""
+        kind = self.text.removeprefix("finding:").strip()
+        of_pass = kind != self.text and any(finding.kind == kind for finding in findings)
+        return of_pass or bool(self.steps(graph, tape, findings))
 
     def steps(self, graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed] = ()) -> list[int]:
         """The steps that meet it, ascending. Remembered with the tape, but for what depends on the findings."""

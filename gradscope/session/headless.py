@@ -11,11 +11,14 @@ from typing import TextIO
 from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
 from gradscope.findings.missing import reaches_unseen
+from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Resume
 from gradscope.session.formulas import Library
 from gradscope.session.launcher import Launched, launch
+from gradscope.session.seeding import spoken
 from gradscope.session.session import Session
 from gradscope.session.starting import command, configure, connect
 from gradscope.session.view import Exit, State
@@ -63,7 +66,7 @@ def run(options: Options, export: Export) -> int:
     if session.library is not None:
         session.library.wait(FORMULAS_WAIT)
     report, end = session.report(), session.view().exit or Exit(0)
-    _say(summary(report, end), sys.stderr)
+    _say(summary(report, end, session.view().calls), sys.stderr)
     failed = _write(report, options.exports, export, sys.stderr)
     if session.refused_seed is not None:
         _say(iter([f"gradscope: --gradient {session.refused_seed.text}: {session.refused_seed.error}"]), sys.stderr)
@@ -120,14 +123,16 @@ def _write(report: Report[Finding], paths: tuple[str, ...], export: Export, out:
 # ---------------------------------------------------------------- the summary
 
 
-def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
-    """The lines that a person reads."""
+def summary(report: Report[Finding], end: Exit, calls: int = 0) -> Iterator[str]:
+    """The lines that a person reads; `calls` is how many backward calls the script made, recorded or not."""
     torch = f" · torch {report.torch}" if report.torch else ""
     recorded = sum(bool(stop.tapes) for stop in report.stops)
     yield f"gradscope: {report.script} · {many(recorded, 'backward call')} recorded{torch}"
     for stop in report.stops:
         yield from _call(stop)
-    if not report.stops:
+    if not report.stops and calls:
+        yield f"  of {many(calls, 'backward call')} none was one that --stop-at or --break asks for"
+    elif not report.stops:
         yield "  the script made no backward call that could be recorded"
         if not end.message:
             yield f"  gradscope {report.script} without --headless lists the tensors that could be differentiated"
@@ -136,6 +141,14 @@ def summary(report: Report[Finding], end: Exit) -> Iterator[str]:
         yield f"  the script ended: {end.message}"
     elif end.code:
         yield f"  the script exited with code {end.code}"
+
+
+def _at(graph: BackwardGraph, node: int) -> str:
+    """`at ExpBackward0 (freed.py:3) `; empty where the engine does not tell."""
+    if node == UNKNOWN:
+        return ""
+    origin = graph.origin(node)
+    return f"at {graph.op(node)} {f'({place(origin.file, origin.line)}) ' if origin else ''}"
 
 
 def _call(stop: StopReport[Finding]) -> Iterator[str]:
@@ -152,7 +165,9 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
         counts = f"{many(len(graph), 'node')} · {many(tape.steps, 'step')} · {many(len(graph.reached), 'leaf', 'leaves')}{missed}"
         yield f"    {counts} · exact: {tape.exact}{reason}"
         if tape.failure is not None:
-            yield f"    ended by {tape.failure.type}: {tape.failure.message}"
+            yield f"    ended {_at(graph, tape.failure.node)}by {tape.failure.type}: {tape.failure.message}"
+        for other in stop.tapes[1:]:
+            yield f"    pass {other.number} · seed {spoken(other)}"
     yield from _findings(stop.findings)
 
 

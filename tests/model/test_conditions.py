@@ -66,6 +66,15 @@ def test_which_steps_meet_a_condition(pass_, text, steps):
 
 
 @pytest.mark.parametrize(
+    ("text", "met"),
+    [("finding:vanishing", True), ("finding:zero-gradient", True), ("finding:cut", False), ("norm>10", True), ("norm<1", False)],
+)
+def test_a_pass_meets_a_condition_by_a_finding_without_a_step_too(pass_, text, met):
+    graph, tape = pass_
+    assert conditions.parse(text).met(graph, tape, [Told("zero-gradient", 0), Told("vanishing", -1)]) is met
+
+
+@pytest.mark.parametrize(
     ("text", "local", "steps"),
     [
         ("nan", (math.nan,), [1, 2]),

@@ -45,6 +45,13 @@ def test_alike_findings_share_a_hint():
     ]
 
 
+def test_calls_of_which_none_was_asked_for():
+    play = Play(m.Configure(record=1))
+    assert list(summary(play.session.report(), Exit(0), calls=3))[1:] == [
+        "  of 3 backward calls none was one that --stop-at or --break asks for"
+    ]
+
+
 def test_a_script_without_a_call_that_dies():
     play = Play(m.Configure(record=1))
     assert list(summary(play.session.report(), Exit(139, 11, "killed by signal 11 (SIGSEGV)")))[1:] == [

@@ -145,7 +145,7 @@ async def test_a_leaf_that_a_reentrant_checkpoint_may_reach_is_not_called_unused
     app = PaneApp(view_of(*net(op="CheckpointFunctionBackward"), playhead=3, selection=1))
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.pause()
-        assert lower_lines(app)[5] == "attn.bias       [16]           ? checkpoint hides it, AdamW[0]"
+        assert lower_lines(app)[5] == "attn.bias       [16]           ? in a checkpoint?"
 
 
 async def test_long_names_keep_their_end_and_cost_the_shape() -> None:

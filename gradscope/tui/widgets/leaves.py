@@ -224,7 +224,7 @@ def _owner(leaf: Leaf) -> str:
     return leaf.owner or ("no optimizer" if leaf.kind == "parameter" else "")
 
 
-UNSEEN = "checkpoint hides it"
+UNSEEN = "in a checkpoint?"
 """A reentrant checkpoint runs a backward call of its own, and may reach the leaf there."""
 
 
