@@ -54,8 +54,8 @@ def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
         return get_gradient_edge(tensor)
     over: Any = torch.ops.aten.alias.default if plain and tensor.is_nested else _Ends.apply
     with torch.enable_grad():
-        node: Any = over(tensor).grad_fn
-    return GradientEdge(*node.next_functions[0])
+        above = over(tensor)  # held until its node has been read: without it torch 2.10 lets go of that
+    return GradientEdge(*above.grad_fn.next_functions[0])
 
 
 graph_task: Any = torch._C._current_graph_task_id

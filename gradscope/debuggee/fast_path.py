@@ -10,6 +10,9 @@ import sys
 from typing import Any
 
 _NAMES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_CALLING_THEMSELVES = ("rename", "rename_")
+"""Methods of named tensors (torch has given them up) that call C++ ones of their own name. Those would come back to them, with other
+arguments, were the mode not off meanwhile: so these keep torch's answer."""
 
 
 class FastPath:
@@ -62,6 +65,7 @@ def _without(torch: Any, mode: object, originals: list[Any]) -> tuple[Any, Any, 
     push = torch._C._push_on_torch_function_stack
     tensor = torch.Tensor
     parameter = torch.nn.Parameter
+    again = frozenset(getattr(getattr(tensor, name, None), "__code__", None) for name in _CALLING_THEMSELVES) - {None}
 
     def has_torch_function(args: Any) -> bool:
         if not general(args):
@@ -80,7 +84,7 @@ def _without(torch: Any, mode: object, originals: list[Any]) -> tuple[Any, Any, 
         if depth() != 1 or at(0) is not mode:
             return True
         if type(arg) is tensor or type(arg) is parameter:
-            return False
+            return bool(again) and sys._getframe(1).f_code in again
         pop()
         try:
             return bool(unary(arg))

@@ -134,7 +134,7 @@ def grad_modes() -> object:
 @rows.add("the profiler")
 def profiled() -> object:
     net = network()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
         net(torch.randn(2, 3)).sum().backward()
     return grads(net), {"aten::tanh" in {event.name for event in profile.events()}}
 
