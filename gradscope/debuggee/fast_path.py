@@ -11,8 +11,8 @@ from typing import Any
 
 _NAMES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _CALLING_THEMSELVES = ("rename", "rename_")
-"""Methods of named tensors (torch has given them up) that call C++ ones of their own name. Those would come back to them, with other
-arguments, were the mode not off meanwhile: so these keep torch's answer."""
+"""Methods of named tensors (torch has given them up) that call C++ ones of their own name, which would come back to them with
+other arguments were the mode not off meanwhile: these keep torch's answer."""
 
 
 class FastPath:
