@@ -78,6 +78,19 @@ async def test_no_letter_of_a_full_line_is_lost(shown, sight, size, keys) -> Non
     assert lower[0].startswith("━5 Enter: type to your script · Esc: back")
 
 
+@pytest.mark.parametrize("lines", [1, 30])
+async def test_no_letter_is_lost_beside_the_scroll_bar(shown, sight, lines) -> None:
+    line = (string.ascii_letters + string.digits) * 32
+    async with shown(waiting_view(State.RUNNING)) as pilot:
+        pilot.app.lower.attach(fed("short\n" * lines + line, columns=len(line), lines=36))
+        await pilot.press("o")
+        await pilot.pause()
+        rows = [row.strip(" ▔▁▂▃▄▅▆▇█│") for row in sight(pilot).pane("lower")[2:]]
+        written = "".join(row for row in rows if row != "short")
+    assert len(written) > 300
+    assert written in line
+
+
 async def test_a_script_that_waits_is_typed_to_at_once(shown, sight) -> None:
     async with shown(waiting_view(State.RUNNING, waiting=True)) as pilot:
         assert isinstance(pilot.app, GradscopeApp)

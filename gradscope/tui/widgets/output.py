@@ -70,11 +70,21 @@ class Output(VirtualList, can_focus=True):
             return
         at_end = self.first_row + self.page >= self.count
         self._version = self.terminal.version
-        self._rows.update(self.terminal, self.size.width)
-        self.set_count(max(len(self._rows), self._rows.cursor(self.terminal)[0] + 1 if self.has_focus else 0))
+        self.set_count(self._wrap(self.terminal))
         self.redraw()
         if at_end:
             self.scroll_end(animate=False, force=True)
+
+    def _wrap(self, terminal: Terminal) -> int:
+        """Wrap at the width that is drawn: the scroll bar, where there is one, covers the last cells. Gives the count of rows."""
+        width, height = self.size
+        bar = self.styles.scrollbar_size_vertical
+        for room in (width, width - bar) if len(terminal) <= height else (width - bar,):
+            self._rows.update(terminal, max(1, room))
+            count = max(len(self._rows), self._rows.cursor(terminal)[0] + 1 if self.has_focus else 0)
+            if count <= height:
+                break
+        return count
 
     def move(self, rows: int) -> None:
         """Scroll."""
