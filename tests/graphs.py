@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.backward_graph import BackwardGraph, _period
 from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, LocalDerivative, Mismatch, Origin, Root, Seed, TapeColumns
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR, TensorColumns
@@ -160,13 +160,17 @@ class Drawing:
         )
 
     def _occurrences(self) -> list[int]:
-        seen: dict[tuple[str, int, str], int] = {}
-        result = [0] * len(self.ops)
+        """Runs of a line: each made what the others made."""
+        lines: dict[tuple[str, int], list[int]] = {}
         for node in sorted(range(len(self.ops)), key=self.sequence.__getitem__):
             if self.origin_of[node] != UNKNOWN:
                 origin = self.origins[self.origin_of[node]]
-                key = (origin.file, origin.line, self.ops[node])
-                seen[key] = result[node] = seen.get(key, 0) + 1
+                lines.setdefault((origin.file, origin.line), []).append(node)
+        result = [0] * len(self.ops)
+        for nodes in lines.values():
+            length = _period([self.ops[node] for node in nodes])
+            for place, node in enumerate(nodes):
+                result[node] = place // length + 1
         return result
 
     def tape(

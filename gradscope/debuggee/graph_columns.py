@@ -18,6 +18,9 @@ from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, Origin, Root
 OriginOf = Callable[[int, str], Origin | None]
 """sequence number and op -> the forward call that made the node"""
 
+Occurrences = Callable[[Sequence[int]], Sequence[int]]
+"""ascending sequence numbers of the graph's nodes -> for each which run of its line made it, 0 where unknown"""
+
 
 class Named(Protocol):
     """What a leaf is called (`names.LeafName`)."""
@@ -40,6 +43,7 @@ def graph_columns(
     captured: Captured,
     *,
     origin_of: OriginOf | None = None,
+    occurrences: Occurrences | None = None,
     leaf_names: LeafNames | None = None,
     root_names: Sequence[str] = (),
     unreached: Sequence[Leaf] = (),
@@ -49,6 +53,7 @@ def graph_columns(
     Args:
         captured: the graph, still alive.
         origin_of: tells the forward line of a node.
+        occurrences: tells which run of its line made a node.
         leaf_names: names the leaves' tensors (None for an inner gradient edge).
         root_names: the roots' expressions, empty where unknown.
         unreached: further leaves that the graph does not reach.
@@ -83,7 +88,10 @@ def graph_columns(
         hooks=list(captured.hooks.listed),
         backward_code=dict(captured.hooks.backward_code),
     )
-    _fill_origins(columns, captured, op, origin_of)
+    numbers = captured.sequence_nr
+    forward = sorted((node for node in range(len(captured)) if numbers[node] >= 0), key=numbers.__getitem__)
+    _fill_origins(columns, captured, forward, origin_of)
+    _fill_occurrences(columns, captured, forward, occurrences)
     columns.leaves = [*_leaves(captured, leaf_names, columns.origins), *unreached]
     return columns
 
@@ -147,24 +155,23 @@ def leaf_kind(captured: Captured, leaf: CapturedLeaf) -> tuple[tuple[int, ...], 
     return captured.kinds[kind] if kind >= 0 else ((), torch.float32, torch.device("cpu"))
 
 
-def _fill_origins(columns: GraphColumns, captured: Captured, op: Sequence[int], origin_of: OriginOf | None) -> None:
-    count = len(captured)
-    origin = array("i", [UNKNOWN]) * count
-    occurrence = array("i", [0]) * count
-    if origin_of is not None:
-        table: dict[int, int] = {}
-        seen: dict[tuple[str, int, int], int] = {}
-        numbers = captured.sequence_nr
-        for node in sorted(range(count), key=numbers.__getitem__):
-            if numbers[node] < 0:
-                continue
-            found = origin_of(numbers[node], columns.ops[op[node]])
-            if found is None:
-                continue
+def _fill_origins(columns: GraphColumns, captured: Captured, forward: Sequence[int], origin_of: OriginOf | None) -> None:
+    origin = array("i", [UNKNOWN]) * len(captured)
+    table: dict[int, int] = {}
+    for node in forward:
+        found = None if origin_of is None else origin_of(captured.sequence_nr[node], captured.ops[node])
+        if found is not None:
             index = table.setdefault(id(found), len(columns.origins))
             if index == len(columns.origins):
                 columns.origins.append(found)
             origin[node] = index
-            key = found.file, found.line, op[node]
-            occurrence[node] = seen[key] = seen.get(key, 0) + 1
-    columns.origin, columns.occurrence = origin.tobytes(), occurrence.tobytes()
+    columns.origin = origin.tobytes()
+
+
+def _fill_occurrences(columns: GraphColumns, captured: Captured, forward: Sequence[int], occurrences: Occurrences | None) -> None:
+    occurrence = array("i", [0]) * len(captured)
+    if occurrences is not None:
+        numbers = [captured.sequence_nr[node] for node in forward]
+        for node, run in zip(forward, occurrences(numbers), strict=True):
+            occurrence[node] = run
+    columns.occurrence = occurrence.tobytes()

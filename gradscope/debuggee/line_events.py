@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from gradscope.debuggee.spans import Spans
-from gradscope.debuggee.traced_code import is_traced
+from gradscope.debuggee.traced_code import is_persons, is_traced
 
 _IDLE = 32
 """Events in a row that made nothing, before those that come next are counted."""
@@ -57,7 +57,11 @@ class LineEvents:
         "_lines",
         "_number",
         "_on",
+        "_persons",
         "_place_of",
+        "_run",
+        "_runs",
+        "_runs_above",
         "_spans",
         "_switch",
         "_thread",
@@ -94,6 +98,13 @@ class LineEvents:
         self._last = 0
         self._code: CodeType | None = None
         self._at = 0
+        self._persons = False
+        """whether that is the person's code: what a library's lines make belongs to the run of the person's line above"""
+        self._run = 0
+        """the number of the run of the person's line, unique to it; 0 where its start was not seen"""
+        self._runs = 0
+        self._runs_above: dict[int, int] = {}
+        """by the id of a frame that runs, the run that was when it started"""
         self._known: dict[int, int] = {}
         """places of the frame where the code stands, until it stands in another"""
         self._idle = 0
@@ -138,7 +149,7 @@ class LineEvents:
             if place is None or code is not self._code:
                 self._tell(number, sys._getframe(1))
             else:  # the same line of the same frame once more, as in a loop
-                self._spans.add(self._last, number, place)
+                self._spans.add(self._last, number, place, self._run)
                 self._last = number
                 self._idle = 0
         else:
@@ -149,8 +160,11 @@ class LineEvents:
                 frame = _frame_of(code, sys._getframe(1))
                 if not self._lines.may_make(frame, line):
                     return self.disable
-        self._code = code
+        if code is not self._code:
+            self._code, self._persons = code, is_persons(code)
         self._at = line
+        if self._persons:
+            self._run = self._runs = self._runs + 1
         return None
 
     def call(self, code: CodeType, instruction: int, function: object, first: object) -> Any:
@@ -176,8 +190,11 @@ class LineEvents:
         if number != self._last:
             self._tell(number, frame.f_back)
         self._known.clear()
-        self._code = code
+        self._code, self._persons = code, is_persons(code)
         self._at = ~frame.f_lasti
+        self._runs_above[id(frame)] = self._run
+        if self._persons:
+            self._run = self._runs = self._runs + 1
         return None
 
     def thrown(self, code: CodeType, instruction: int, error: object) -> None:
@@ -206,6 +223,7 @@ class LineEvents:
                 self._left.add(id(code))
                 self._switch(code, False)
         self._stand_above(frame.f_back)
+        self._run = self._runs_above.pop(id(frame), 0)
 
     def _watch(self, code: CodeType) -> bool:
         number = id(code)
@@ -227,7 +245,7 @@ class LineEvents:
             frame = frame.f_back
         if frame is not None:  # else it is gone unseen, and whose they are is not known
             place = self._known[self._at] = self._place_of(frame, self._at)
-            self._spans.add(start, number, place)
+            self._spans.add(start, number, place, self._run)
 
     def _stand_above(self, frame: FrameType | None) -> None:
         self._known.clear()
@@ -235,9 +253,10 @@ class LineEvents:
         while frame is not None and id(frame.f_code) not in watched:
             frame = frame.f_back
         if frame is None:
-            self._code = None
+            self._code, self._persons = None, False
         else:
             self._code, self._at = frame.f_code, ~frame.f_lasti
+            self._persons = is_persons(frame.f_code)
 
     def _is_tired(self, code: CodeType, line: int) -> bool:
         """Whether this place has often made nothing; if it cannot be switched off the question comes again ever more seldom."""

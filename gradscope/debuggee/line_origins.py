@@ -10,6 +10,7 @@ from typing import Any
 from gradscope.debuggee import library_frames
 from gradscope.debuggee.code_position import position
 from gradscope.debuggee.line_events import LineEvents
+from gradscope.debuggee.occurrences import Line, unsure_by_line
 from gradscope.debuggee.origin_table import Origins
 from gradscope.debuggee.tensor_free import Lines
 
@@ -39,9 +40,12 @@ class LineOrigins(Origins):
     def _stop(self) -> None:
         self._events.end(sys._getframe(1))
 
+    def _unsure(self, line: Line) -> bool:
+        return unsure_by_line(line)
+
     def _place_of(self, frame: FrameType, at: int) -> int:
         """See `line_events.PlaceOf`."""
-        chosen, module, below = self._where(frame)
+        chosen, module, below, _ = self._where(frame)
         key = (id(chosen.f_code), chosen is frame or chosen.f_lasti, id(module), at, below)
         known = self.places.by_key.get(key)
         return self._intern(key, frame, chosen, module, at) if known is None else known

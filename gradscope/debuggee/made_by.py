@@ -77,7 +77,7 @@ def expression_that_made(file: str, line: int, op: str, last: bool, after: Span 
     statement = statements.statement(file, line).node
     if statement is None or len(statements.at_line(file, line)) != 1:
         return None
-    steps = [(node, form) for node in _in_order(statement) if (form := _form(node))]
+    steps = [(node, form) for node in steps_of(statement) if (form := _form(node))]
     if after is not None:
         ends = [place for place, (node, _) in enumerate(steps) if statements.span_of(node) == after]
         if len(ends) != 1:
@@ -92,7 +92,7 @@ def expression_that_made(file: str, line: int, op: str, last: bool, after: Span 
     return None
 
 
-def _in_order(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+def steps_of(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
     """The expressions of a statement in the order in which Python runs them; of a compound one those of its header."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         children: list[ast.AST] = [node.value] if node.value is not None else []
@@ -102,9 +102,14 @@ def _in_order(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
         children = [child for child in ast.iter_child_nodes(node) if id(child) not in body]
     for child in children:
         if not isinstance(child, ast.Lambda):
-            yield from _in_order(child)
+            yield from steps_of(child)
     if isinstance(node, ast.expr | ast.AugAssign):
         yield node
+
+
+def makes_at(step: ast.expr | ast.stmt) -> int:
+    """The line that Python gives a step that may make a node; 0 for one that makes none."""
+    return _line_of(step) if _form(step) else 0
 
 
 def _list(node: ast.AST, name: str) -> list[ast.AST]:

@@ -10,7 +10,9 @@ from typing import Any
 
 from gradscope.debuggee.boundaries import boundary_functions
 from gradscope.debuggee.fast_path import FastPath
+from gradscope.debuggee.occurrences import Line, unsure_by_instruction
 from gradscope.debuggee.origin_table import Origins
+from gradscope.debuggee.runs import Runs
 
 
 class ModeOrigins(Origins):
@@ -44,23 +46,26 @@ class ModeOrigins(Origins):
         self._fast_path.leave()
         self._depth = _take_off(self._torch, self.mode)
 
+    def _unsure(self, line: Line) -> bool:
+        return unsure_by_instruction(line)
+
     def _make_note(self) -> Callable[[int, int, FrameType, Any], None]:
         """The hot path, with everything it needs at hand: find the place of the frame and append the stretch."""
         where, by_key, intern = self._where, self.places.by_key, self._intern_call
-        add, enclose = self.spans.add, self.spans.enclose
+        add, enclose, run = self.spans.add, self.spans.enclose, Runs().number
         latest = 0
 
         def note(start: int, end: int, frame: FrameType, function: Any) -> None:
             nonlocal latest
-            chosen, module, below = where(frame)
+            chosen, module, below, called = where(frame)
             key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
             value = by_key.get(key)
             if value is None:
                 value = intern(key, chosen, module, frame, function)
             if start < latest:
-                enclose(start, end, value)
+                enclose(start, end, value, run(chosen, called))
             else:
-                add(start, end, value)
+                add(start, end, value, run(chosen, called))
             latest = end
 
         return note

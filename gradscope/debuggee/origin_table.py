@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from gradscope.debuggee import library_frames
 from gradscope.debuggee.boundaries import Boundaries
-from gradscope.debuggee.places import Key, Places
+from gradscope.debuggee.occurrences import Line, count
+from gradscope.debuggee.places import Key, Place, Places
 from gradscope.debuggee.spans import Spans
 from gradscope.debuggee.whereabouts import finder
 from gradscope.model.columns import Origin
@@ -43,6 +44,22 @@ class Origins:
         if at < 0:
             return None
         return self.places.origin(self.spans.values[at], op, sequence_nr + 1 == self.spans.ends[at])
+
+    def occurrences(self, sequence_nrs: Sequence[int]) -> list[int]:
+        """Which run of its line made each node, counting those that made any of these; 0 where that cannot be told.
+
+        Args:
+            sequence_nrs: the nodes', ascending.
+        """
+        return count(map(self._made, sequence_nrs), self._unsure)
+
+    def _made(self, sequence_nr: int) -> tuple[Place, int] | None:
+        at = -1 if self._elsewhere() else self.spans.place(sequence_nr)
+        return None if at < 0 else (self.places.place(self.spans.values[at]), self.spans.runs[at])
+
+    def _unsure(self, line: Line) -> bool:
+        """Whether the runs of a line may be told apart wrongly."""
+        raise NotImplementedError
 
     @contextmanager
     def naming_modules(self, path: Callable[[Any], str]) -> Iterator[None]:
@@ -85,7 +102,7 @@ class Origins:
 
     def place_of(self, frame: FrameType, function: Any) -> int:
         """The number of the place that calls this function of torch's in this frame."""
-        chosen, module, below = self._where(frame)
+        chosen, module, below, _ = self._where(frame)
         key = (id(chosen.f_code), chosen.f_lasti, 0 if module is None else id(module), function, below)
         found = self.places.by_key.get(key)
         return self._intern_call(key, chosen, module, frame, function) if found is None else found

@@ -94,6 +94,9 @@ class Places:
         index = self.by_key[key] = len(self._places) - 1
         return index
 
+    def place(self, index: int) -> Place:
+        return self._places[index]
+
     def origin(self, index: int, op: str = "", last: bool = False) -> Origin:
         """The place as it is told. Its text is read from the file at the first time.
 

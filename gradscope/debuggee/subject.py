@@ -160,6 +160,7 @@ def _columns(captured: Captured, names: Names, roots: Sequence[str], origins: Or
         return graph_columns(
             captured,
             origin_of=None if origins is None else origins.lookup,
+            occurrences=None if origins is None else origins.occurrences,
             leaf_names=names.leaves,
             root_names=list(roots),
             unreached=_unreached(captured, names),

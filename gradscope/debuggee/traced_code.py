@@ -32,6 +32,12 @@ def is_traced(code: CodeType) -> bool:
     return known
 
 
+def is_persons(code: CodeType) -> bool:
+    """Whether it is code of the script, not of a library."""
+    file = code.co_filename
+    return (person_code.kinds().get(file) or person_code.kind(file)) == person_code.PERSON
+
+
 def _is_compiled(code: CodeType) -> bool:
     if not code.co_name.startswith("torch_dynamo_resume_in") and not any(
         name.startswith("__compiled_fn") for name in code.co_names

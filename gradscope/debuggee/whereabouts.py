@@ -12,9 +12,9 @@ from gradscope.debuggee.traced_code import compiled
 _SEARCHED = 100
 """How many frames above the person's are searched for the module: deep recursion must not make each call slower and slower."""
 
-Whereabouts = tuple[FrameType, Any, Any]
+Whereabouts = tuple[FrameType, Any, Any, FrameType | None]
 """the person's frame (else a library's, else the very frame); the innermost nn.Module called there, or None; what tells the
-frames between from others, or None where there are none: nested tuples of numbers, for a key"""
+frames between from others, or None where there are none: nested tuples of numbers, for a key; the outermost frame between"""
 
 
 def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
@@ -30,7 +30,7 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
     searched = range(_SEARCHED)
 
     def where(frame: FrameType) -> Whereabouts:
-        chosen = module = None
+        chosen = module = called = inner = None
         below: Any = None
         chosen_below: Any = None
         at: FrameType | None = frame
@@ -38,15 +38,16 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
             code = at.f_code
             whose = kinds.get(code.co_filename) or kind(code.co_filename)
             if whose == person and id(code) not in compiled:
-                chosen, chosen_below = at, below
+                chosen, chosen_below, called = at, below, inner
                 break
             if code is passed:  # the frame with the fewest variables to look through
                 if module is None:
                     module = at.f_locals["self"]
             elif code is not call_impl:
                 if whose == library and chosen is None:
-                    chosen, chosen_below = at, below
+                    chosen, chosen_below, called = at, below, inner
                 below = (below, id(code), at.f_lasti)
+            inner = at
             at = at.f_back
         if chosen is None:
             chosen = frame
@@ -59,6 +60,6 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
                     module = at.f_locals["self"]
                     break
                 at = at.f_back
-        return chosen, module, chosen_below
+        return chosen, module, chosen_below, called
 
     return where

@@ -85,13 +85,26 @@ class BackwardGraph:
         return None if index == UNKNOWN else self.columns.origins[index]
 
     def occurrence(self, node: int) -> int:
-        """1 for the first node that its line and op made, 2 for the next; 0 where unknown."""
+        """Which run of its line made the node: 1 for the first that made nodes of this graph, 2 for the next; 0 where unknown."""
         return self._occurrence[node] if self._occurrence else 0
 
     def occurrences(self, node: int) -> int:
-        """How many nodes of this graph its line and op made."""
+        """In how many runs the node's line made nodes of this graph; 0 where unknown."""
         origin = self.origin_index(node)
-        return 0 if origin == UNKNOWN else self._occurrences[self.line_of_origin[origin], self._op[node]]
+        return 0 if origin == UNKNOWN else self._occurrences[self._code_of_origin[origin]]
+
+    def alike(self, node: int) -> list[int]:
+        """The nodes of this op that the node's line made, in forward order; itself alone where its line is unknown."""
+        origin, op = self.origin_index(node), self._op[node]
+        if origin == UNKNOWN:
+            return [node]
+        lines = self.line_of_origin
+        found = [
+            other
+            for other, (at, kind) in enumerate(zip(self._origin, self._op, strict=True))
+            if kind == op and at != UNKNOWN and lines[at] == lines[origin]
+        ]
+        return sorted(found, key=self._sequence_nr.__getitem__)
 
     def is_accumulate(self, node: int) -> bool:
         return self._op[node] == self._accumulate
@@ -247,14 +260,20 @@ class BackwardGraph:
         return [numbers.setdefault((origin.file, origin.line), len(numbers)) for origin in self.columns.origins]
 
     @cached_property
-    def _occurrences(self) -> Counter[tuple[int, int]]:
-        lines = self.line_of_origin
-        pairs = Counter(zip(self._origin, self._op, strict=True))
-        counts: Counter[tuple[int, int]] = Counter()
-        for (origin, op), count in pairs.items():
+    def _code_of_origin(self) -> list[int]:
+        """A number for each origin's line in its function: a comprehension has runs of its own on the line that it stands in."""
+        numbers: dict[tuple[int, str], int] = {}
+        pairs = zip(self.line_of_origin, self.columns.origins, strict=True)
+        return [numbers.setdefault((line, origin.function), len(numbers)) for line, origin in pairs]
+
+    @cached_property
+    def _occurrences(self) -> list[int]:
+        codes = self._code_of_origin
+        most = [0] * len(codes)
+        for origin, run in set(zip(self._origin, self._occurrence, strict=True)) if self._occurrence else ():
             if origin != UNKNOWN:
-                counts[lines[origin], op] += count
-        return counts
+                most[codes[origin]] = max(most[codes[origin]], run)
+        return most
 
     @cached_property
     def _out_start(self) -> array[int]:

@@ -98,8 +98,9 @@ class Hook:
     input_nr: int
     """the gradient slot that it sees; UNKNOWN for a hook of the whole node"""
     kind: str
-    """`tensor`, `pre` and `post` (registered on the node), `module` (a module's full backward hook), `accumulate` (after
-    AccumulateGrad), `retain` (retain_grad), `unpack` (of what the node saved)"""
+    """`tensor`, `pre` and `post` (registered on the node), `module` and `module_pre` (a module's full backward hook and
+    pre-hook: both run after the node, over what it sends), `accumulate` (after AccumulateGrad), `retain` (retain_grad),
+    `unpack` (of what the node saved)"""
     name: str
     """`clip`, `Model.forward.<lambda>`"""
     place: CodePlace | None = None
@@ -125,7 +126,8 @@ class GraphColumns:
     origin: bytes = b""
     """index into `origins`; UNKNOWN where the forward line is not known"""
     occurrence: bytes = b""
-    """1 for the first node that its line and op made in this graph, in forward order, 2 for the next; 0 where unknown"""
+    """Which run of its line made the node: 1 for the first that made any node of this graph, in forward order. The nodes of one
+    run have the same number, also those that it made through libraries. 0 where it is not known."""
     edge_source: bytes = b""
     edge_slot: bytes = b""
     """slot of the source's next_functions"""
@@ -179,6 +181,9 @@ class Failure:
     message: str
     traceback: str
     """As Python prints it, without gradscope's frames."""
+    file: str = ""
+    """The person's own code that raised it: a custom backward, a hook. Empty where torch did."""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

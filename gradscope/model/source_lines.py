@@ -34,8 +34,9 @@ class Mark:
     norm: float
     """of `tensor`; NaN before"""
     occurrence: int
-    """of `node` among those that the line and op made: 6 of 6"""
+    """in which of the line's runs `node` was made; 0 where unknown"""
     occurrences: int
+    """in how many runs the line made nodes: those of one run, whatever they are, count once"""
 
 
 class SourceLines:

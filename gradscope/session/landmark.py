@@ -16,13 +16,14 @@ class Landmark:
     label: str
     file: str
     line: int
-    occurrence: int
+    nth: int
+    """which of the nodes of this label that the line made, from 0, in forward order"""
 
     @classmethod
     def of(cls, graph: BackwardGraph, node: int) -> Landmark:
         origin = graph.origin(node)
         file, line = (origin.file, origin.line) if origin else ("", 0)
-        return cls(node, graph.label(node), file, line, graph.occurrence(node))
+        return cls(node, graph.label(node), file, line, graph.alike(node).index(node))
 
     def find(self, graph: BackwardGraph) -> int | None:
         """The node that is this one in `graph`; where its line made fewer, the first of them."""
@@ -32,10 +33,8 @@ class Landmark:
             if graph.label(leaf.node) == self.label:
                 return leaf.node
         origins = {i for i, o in enumerate(graph.columns.origins) if (o.file, o.line) == (self.file, self.line)}
-        first = None
         for node in range(len(graph)) if origins else ():
             if graph.origin_index(node) in origins and graph.label(node) == self.label:
-                if graph.occurrence(node) == self.occurrence:
-                    return node
-                first = node if first is None else first
-        return first
+                alike = graph.alike(node)
+                return alike[self.nth] if self.nth < len(alike) else alike[0]
+        return None

@@ -70,8 +70,10 @@ def test_origins_and_occurrences() -> None:
     for _ in range(3):
         y = y.sin()
     place = Origin("train.py", 3, "main")
-    columns = graph_columns(capture([y]), origin_of=lambda number, op: place, root_names=["y"])
+    runs = [1, 1, 2]
+    columns = graph_columns(capture([y]), origin_of=lambda number, op: place, occurrences=lambda numbers: runs, root_names=["y"])
     graph = BackwardGraph(columns)
     assert columns.origins == [place]
-    assert [graph.occurrence(n) for n in range(4)] == [3, 2, 1, 0]
+    assert [graph.occurrence(n) for n in range(4)] == [2, 1, 1, 0]
+    assert [graph.occurrences(n) for n in range(4)] == [2, 2, 2, 0]
     assert columns.roots[0].name == "y"

@@ -256,13 +256,13 @@ def test_the_next_call_is_shown_as_the_last_was():
     assert later.playhead == later.tape.steps
 
 
-def test_a_node_is_found_again_by_line_and_occurrence():
+def test_a_node_is_found_again_by_line_and_place_among_its_like():
     walk, other = blocks(60), blocks(61)
     node = walk.tape.node_at(150)
     landmark = Landmark.of(walk.graph, node)
     found = landmark.find(other.graph)
     assert found is not None
-    assert Landmark.of(other.graph, found) == Landmark(found, landmark.label, landmark.file, landmark.line, landmark.occurrence)
+    assert Landmark.of(other.graph, found) == Landmark(found, landmark.label, landmark.file, landmark.line, landmark.nth)
     leaf = walk.graph.reached[3]
     there = Landmark.of(walk.graph, leaf.node).find(other.graph)
     assert there is not None

@@ -1,4 +1,4 @@
-"""Where a node was made: which time of how many on its line, and the library code between the person's line and torch."""
+"""Where a node was made: in which run of its line, of how many, and the library code between the person's line and torch."""
 
 from __future__ import annotations
 

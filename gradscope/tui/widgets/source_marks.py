@@ -25,10 +25,14 @@ class Mark:
     sign: str
     parts: tuple[str, ...] = ()
     """what matters most first: the last ones are left out where there is no room"""
+    short: str = ""
+    """in place of the first part where that does not fit: no number is cut"""
 
     def text(self, room: int) -> str:
-        """As many of the parts as fit; the first is cut rather than left out."""
+        """As many of the parts as fit; the first is shortened or cut rather than left out."""
         text = self.parts[0] if self.parts else ""
+        if self.short and cells(text) > room:
+            text = self.short
         if cells(text) > room:
             return fit(text, room)
         for part in self.parts[1:]:
@@ -64,24 +68,26 @@ def mark(tape: Tape, file: str, line: int, step: int, here: bool = False, chosen
     ops, count = lines.ops(file, line), f"×{state.occurrences:,}" if state.occurrences > 1 else ""
     if state.state == "partial":
         count = f"{state.done:,} of {state.nodes:,}"
-    norm = _norm(tape, state.node, state.tensor) if state.done else ""
-    return Mark(RUN if state.done else PENDING, tuple(filter(None, (norm, count, _names(ops) if len(ops) > 1 else ""))))
+    norm, short = _norm(tape, state.node, state.tensor) if state.done else ("", "")
+    parts = tuple(filter(None, (norm, count, _names(ops) if len(ops) > 1 else "")))
+    return Mark(RUN if state.done else PENDING, parts, short)
 
 
 def _of_node(tape: Tape, node: int, step: int) -> Mark:
-    """One node of a line that made several: `6th of 6`, `Tanh`, its norm."""
+    """One node of a line that made several: its run, `6th of 6`, `Tanh`, its norm."""
     graph, at = tape.graph, tape.step_of(node)
     ran = 0 < at <= step
     which = f"{ordinal(graph.occurrence(node))} of {graph.occurrences(node)}" if graph.occurrences(node) > 1 else ""
-    norm = _norm(tape, node, tape.arrived_at(at)) if ran else ""
-    return Mark(RUN if ran else PENDING, tuple(filter(None, (which, norm, graph.short(node)))))
+    norm, short = _norm(tape, node, tape.arrived_at(at)) if ran else ("", "")
+    return Mark(RUN if ran else PENDING, tuple(filter(None, (which, norm, graph.short(node)))), "" if which else short)
 
 
-def _norm(tape: Tape, node: int, tensor: int) -> str:
+def _norm(tape: Tape, node: int, tensor: int) -> tuple[str, str]:
+    """`‖∂a‖ 10.05`, and what of it always fits: the number."""
     if tensor == NO_TENSOR:
-        return "none arrives"
-    name = tape.graph.gradient_name(node)
-    return f"‖{name}‖ {numbers.norm(tape.norm(tensor))}" if name else numbers.norm(tape.norm(tensor))
+        return "none arrives", ""
+    name, norm = tape.graph.gradient_name(node), numbers.norm(tape.norm(tensor))
+    return f"‖{name}‖ {norm}" if name else norm, norm
 
 
 def _names(ops: Sequence[str]) -> str:
