@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.backward_graph import ACCUMULATE, BackwardGraph
 from gradscope.model.columns import Hook, HookEffect
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
@@ -31,6 +31,13 @@ def before_step(graph: BackwardGraph, tape: Tape) -> dict[int, list[Hook]]:
         if effect.before != effect.after and hook.kind in ("tensor", "pre"):
             found.setdefault(effect.step, []).append(hook)
     return found
+
+
+def late(graph: BackwardGraph, tape: Tape, node: int) -> list[Hook]:
+    """The hooks that an explored pass leaves out, and that run in the script's own call: those on AccumulateGrad and after it."""
+    if tape.kind != "explored" or graph.op(node) != ACCUMULATE:
+        return []
+    return [hook for _, hook in graph.hooks_of(node) if hook.kind in ("pre", "post", "accumulate")]
 
 
 def who_made(graph: BackwardGraph, tape: Tape, step: int, kind: Collection[int]) -> Hook | None:

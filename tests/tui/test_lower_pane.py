@@ -11,6 +11,7 @@ from pane_app import PaneApp, until, view_of
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Hook
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call
 from gradscope.session.terminal import Terminal
@@ -138,6 +139,19 @@ async def test_big_leaves_show_norms_owner_and_what_is_not_used() -> None:
             "layers.1.weight [16,16]    56.57 1/1   AdamW[0]",
             "layers.2.weight [16,16]        · 0/1   AdamW[0]",
             "attn.bias       [16]        None not used, AdamW[0]",
+        ]
+
+
+async def test_a_leaf_says_that_hooks_follow_in_the_scripts_own_call() -> None:
+    graph, tape = net()
+    node = graph.leaves[0].node
+    graph.columns.hooks += [Hook(node, 0, "tensor", "look"), Hook(node, 0, "accumulate", "halve")]
+    app = PaneApp(view_of(graph, tape, playhead=3, selection=1))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert lower_lines(app)[2:4] == [
+            "layers.0.weight [16,16]    56.57 1/1   then 1 hook",
+            "layers.1.weight [16,16]    56.57 1/1   AdamW[0]",
         ]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from textual.message import Message
 from textual.strip import Strip
 
+from gradscope.findings.hooked import late
 from gradscope.findings.missing import reaches_unseen
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
@@ -176,7 +177,11 @@ class Leaves(PickList):
         if at.becomes:
             adds = done == total and view.accumulates(leaf)
             self._number(line, tape, tape.leaf_after(place) if adds else NO_TENSOR, at.becomes, "")
-        return line.add(_owner(leaf) if at.owner else "", colours.muted).strip(width, self.background(row))
+        if view.accumulates(leaf) and (hooks := late(graph, tape, leaf.node)):
+            line.add(f"then {len(hooks)} hook{'s'[: len(hooks) - 1]}", colours.warning)
+        elif at.owner:
+            line.add(_owner(leaf), colours.muted)
+        return line.strip(width, self.background(row))
 
     def _number(self, line: Line, tape: Tape, tensor: int, width: int, nothing: str) -> None:
         """A gradient in a column: elements from the left where they fit, else its norm; norms alone stand at the right."""

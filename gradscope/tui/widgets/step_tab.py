@@ -10,6 +10,7 @@ import math
 
 from textual.content import Content
 
+from gradscope.findings.hooked import late
 from gradscope.model import compare, playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
@@ -87,7 +88,9 @@ class StepPage:
         """Any other node: arrives × local = sends, then each target."""
         state = playhead.state(self.graph, self.tape, self.view.playhead, node)
         step = self.tape.step_of(node)
-        if state == "run":
+        if state == "run" and not self.tape.finished(node):
+            self.came(node)
+        elif state == "run":
             self.arrives(node)
             self.sends(step)
             self.targets(step)
@@ -101,6 +104,18 @@ class StepPage:
         remarks.of_node(self.ledger, self.graph, self.tape, node)
 
     # ------------------------------------------------------------ arrives
+
+    def came(self, node: int) -> None:
+        """Of the node that raised: what arrived, else what was delivered, as nothing tells what came between."""
+        if self.tape.arrivals(node):
+            self.arrives(node)
+        else:
+            for input_nr in self.slots(node)[:SLOTS_SHOWN]:
+                self.gathering(node, input_nr)
+            self.ledger.words("what its hooks or what-ifs made of this was not recorded", MUTED)
+        self.ledger.row(Content.styled("sends", STRONG), text="nothing")
+        if node in self.graph.columns.backward_code and self.view.state.value == "stopped":
+            self.ledger.line(("i: this backward again, under pdb", MUTED))
 
     def arrives(self, node: int) -> None:
         arrivals = self.tape.arrivals(node)
@@ -264,13 +279,10 @@ class StepPage:
             return
         if before != NO_TENSOR and after != NO_TENSOR:
             self.tensor(Content.styled("  becomes", MUTED), after, "was + total")
-        late = [
-            hook for _, hook in self.graph.hooks_of(self.graph.leaves[leaf].node) if hook.kind in ("pre", "post", "accumulate")
-        ]
-        if late and self.tape.kind == "explored":
-            self.ledger.words(
-                f"  then {late[0].name} runs{LATE}" if len(late) == 1 else f"  then {len(late)} hooks run{LATE}", WARNING
-            )
+        hooks = late(self.graph, self.tape, self.graph.leaves[leaf].node)
+        if hooks:
+            who = f"{hooks[0].name} runs" if len(hooks) == 1 else f"{len(hooks)} hooks run"
+            self.ledger.words(f"  then {who}{LATE}", WARNING)
 
     # ------------------------------------------------------------ one tensor
 
@@ -339,7 +351,7 @@ class StepPage:
     def delta_so_far(self, slot: Near) -> Content | str:
         """Of the running sum; the other pass at the same step."""
         against = self.view.against
-        if against is None or against.columns.step_node != self.tape.columns.step_node:
+        if against is None or against.order != self.tape.order:
             return ""
         before = playhead.sum_so_far(against, self.view.playhead, slot.node, slot.input_nr)
         return self.delta(compare.tensors(self.tape, slot.so_far, against, before)) or ""
