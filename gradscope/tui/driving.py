@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import subprocess
@@ -106,15 +105,15 @@ class Driving(Hosting):
             self.say(NOTHING)
 
     def action_follow(self, toward_loss: bool) -> None:
-        from gradscope.tui import numbers
-        from gradscope.tui.screens.choices import Choice, ChoicesScreen
+        from gradscope.tui.edge_choices import edge_choices
+        from gradscope.tui.screens.choices import ChoicesScreen
 
         if self.session is None or self._reading:
             return
         choices = self.session.follow(toward_loss)
         self.refresh_view()
-        if choices:
-            lines = [Choice(one.label, "" if math.isnan(one.norm) else f"‖·‖ {numbers.norm(one.norm)}") for one in choices]
+        if choices and self.view is not None and self.view.tape is not None:
+            lines = edge_choices(self.view.tape, choices)
             heading = "Toward the loss" if toward_loss else "Toward the leaves"
 
             def go(place: int | None) -> None:

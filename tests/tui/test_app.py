@@ -93,6 +93,17 @@ async def test_several_edges_ask_which(walked, sight, session) -> None:
         assert (session.view().selection, before) == (1, before)
 
 
+async def test_edges_to_nodes_of_one_kind_are_told_apart(walked, sight, session) -> None:
+    async with walked(session) as pilot:
+        await pilot.press("G", "u")
+        await pilot.pause()
+        menu = [" ".join(line.split()) for line in sight(pilot).lines if "‖·‖" in line and "step" in line]
+    assert menu == [
+        "MulBackward0 step 3 :10 a = x * x ‖·‖ 20.02",
+        "SinBackward0 step 2 :11 b = x.sin() ‖·‖ 4.196",
+    ]
+
+
 async def test_passes_flip(walked, sight, session) -> None:
     async with walked(session) as pilot:
         await pilot.press("right_curly_bracket")
