@@ -56,11 +56,25 @@ def row_shown(tape: Tape | None, root: int = 0) -> int | None:
     return int(match[1]) if match else None
 
 
+def row_name(shape: Sequence[int], index: int) -> str:
+    """`row [1]`, `row [0,2]`: a row of the Jacobian, by the place in the root of the one element that is seeded."""
+    places = []
+    for extent in reversed(shape or (1,)):
+        index, place = divmod(index, extent)
+        places.append(str(place))
+    return f"row [{','.join(reversed(places))}]"
+
+
 def elements(graph: BackwardGraph, tape: Tape | None, root: int) -> int:
     """How many elements a seed has: the root's, or those of the tensor that the pass seeds instead."""
+    return math.prod(seeded_shape(graph, tape, root))
+
+
+def seeded_shape(graph: BackwardGraph, tape: Tape | None, root: int) -> tuple[int, ...]:
+    """The shape of a seed: the root's, or that of the tensor that the pass seeds instead."""
     if tape is not None and tape.columns.root != UNKNOWN:
-        return tape.tensors.numel(tape.seeds[root].tensor)
-    return math.prod(graph.roots[root].shape)
+        return tuple(tape.tensors.shape(tape.seeds[root].tensor))
+    return tuple(graph.roots[root].shape)
 
 
 def with_cell(values: Sequence[Value], index: int, text: str) -> str:

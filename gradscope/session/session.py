@@ -109,7 +109,10 @@ class Session(Trying, Inspecting):
             self.notice = "the root is empty: its Jacobian has no rows"
         elif self._may_explore():
             self.explore(row.texts)
-            self.notice = f"row {row.index} of {row.count} of the Jacobian" + (", from the other end" if row.wrapped else "")
+            shape = seeding.seeded_shape(visit.stop.graph, walk.tape if walk else None, root)
+            count = f"{row.count:,} row{'' if row.count == 1 else 's'}"
+            end = ", from the other end" if row.wrapped else ""
+            self.notice = f"{seeding.row_name(shape, row.index)} of the Jacobian, {count}{end}"
 
     def seed_selected(self) -> None:
         """`S`: seed the tensor of the selected row with ones instead of the root."""

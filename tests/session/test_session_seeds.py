@@ -81,15 +81,15 @@ def test_rows_of_the_jacobian_go_round_and_are_recorded_once(play: Play):
         assert isinstance(request, m.Explore)
         assert (request.seeds, play.session.notice) == (
             [m.SeedText(f"onehot({index})")],
-            f"row {index} of 2 of the Jacobian",
+            f"row [{index}] of the Jacobian, 2 rows",
         )
         play.answer([seed], request.request + 1)
         play.take()
     for key, number, notice in [
-        (1, 2, "row 0 of 2 of the Jacobian, from the other end"),
-        (1, 3, "row 1 of 2 of the Jacobian"),
-        (-1, 2, "row 0 of 2 of the Jacobian"),
-        (-1, 3, "row 1 of 2 of the Jacobian, from the other end"),
+        (1, 2, "row [0] of the Jacobian, 2 rows, from the other end"),
+        (1, 3, "row [1] of the Jacobian, 2 rows"),
+        (-1, 2, "row [0] of the Jacobian, 2 rows"),
+        (-1, 3, "row [1] of the Jacobian, 2 rows, from the other end"),
     ]:
         play.session.jacobian_row(key)
         assert (play.take(), play.shown.number, play.session.notice) == ([], number, notice)
@@ -306,3 +306,10 @@ def test_seeds_in_words():
     assert seeding.spoken(tape) == "a = 1, -0.5; b = a tensor of [9]"
     tape.columns.seeds = [replace(tape.seeds[0], expression="1,-0.5"), replace(tape.seeds[1], expression="zeros")]
     assert seeding.spoken(tape) == "a = 1, -0.5; b = zeros of [9]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "name"), [((2,), 1, "row [1]"), ((2, 3), 5, "row [1,2]"), ((2, 3), 3, "row [1,0]"), ((), 0, "row [0]")]
+)
+def test_a_row_of_the_jacobian_is_named_by_its_element(shape: tuple[int, ...], index: int, name: str):
+    assert seeding.row_name(shape, index) == name

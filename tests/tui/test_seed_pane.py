@@ -325,3 +325,10 @@ async def test_nothing_is_edited_in_a_snapshot() -> None:
         await pilot.pause()
         assert not app.seed.editing
         assert seed_lines(app)[-1] == " [0] 1.0   [1] 10.0"
+
+
+async def test_a_row_of_the_jacobian_is_named_by_its_cell() -> None:
+    app = PaneApp(view_of(*graphs.two_outputs((0.0, 1.0)), playhead=2, selection=2))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert seed_lines(app)[-1] == " [0] 0.0   [1] 1.0   s edit   ( ) row [1] of the Jacobian"

@@ -347,13 +347,13 @@ class SeedPane(Pane):
             self.app.post_message(FetchWanted(seed.tensor, slice_grid.corner(tape.tensors.shape(seed.tensor)), self))
 
     def _hint(self, place: int) -> Content:
-        """`s edit   ( ) row of the Jacobian`, or which row this is."""
+        """`s edit   ( ) row of the Jacobian`, or `row [1] of the Jacobian` where it is one."""
         view = self._view
         if place or self.editing or view is None or view.state is not State.STOPPED or view.tape is None:
             return Content()
         row = seeding.row_shown(view.tape, place)
-        shown = f"row {row} of the Jacobian" if row is not None else "row of the Jacobian"
-        return Content.assemble(("s", ACCENT), (" edit   ", MUTED), ("( )", ACCENT), (f" {shown}", MUTED))
+        name = "row" if row is None else seeding.row_name(self._roots[place].shape, row)
+        return Content.assemble(("s", ACCENT), (" edit   ", MUTED), ("( )", ACCENT), (f" {name} of the Jacobian", MUTED))
 
     def _scalar_hint(self) -> Content:
         if self._view is None or self._view.state is not State.STOPPED:
