@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from graphs import recurrent
-from views import CALL, edited_view, two_outputs_view, view_of, waiting_view
+from graphs import FILE, recurrent
+from views import CALL, SOURCE, edited_view, two_outputs_view, view_of, waiting_view
 
 from gradscope.protocol.messages import Call
 from gradscope.session.stepping import Walk
 from gradscope.session.view import State, Stop
 from gradscope.tui.messages import NodeWanted
 from gradscope.tui.widgets.source import SourceList
-from gradscope.tui.widgets.source_marks import calls, ordinal
+from gradscope.tui.widgets.source_marks import Mark, calls, ordinal
 
 
 async def test_lines_are_the_pictured_ones(shown, sight) -> None:
@@ -107,3 +107,18 @@ def test_ordinals() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"),
     ]
+
+
+def test_a_number_beside_a_line_is_never_cut() -> None:
+    norm = Mark("●", ("‖∂safe‖ 1.414", "×3"), short="1.414")
+    assert [norm.text(room) for room in (17, 16, 13, 12, 9, 8)] == [
+        *("‖∂safe‖ 1.414  ×3", "‖∂safe‖ 1.414", "‖∂safe‖ 1.414", "1.414  ×3", "1.414  ×3", "1.414"),
+    ]
+    assert Mark("●", ("none arrives",)).text(6) == "none …"
+
+
+async def test_beside_a_long_line_the_name_goes_not_the_number(shown, sight) -> None:
+    sources = {FILE: [line.replace("a = x * x", "a = x * x  # " + "long " * 20) for line in SOURCE]}
+    async with shown(two_outputs_view(step=3, sources=sources)) as pilot:
+        (line,) = [line for line in sight(pilot).pane("source") if "a = x * x" in line]
+    assert line.split()[-2:] == ["●", "10.05"] or line.endswith("● ‖∂a‖ 10.05")

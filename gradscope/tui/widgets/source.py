@@ -327,7 +327,7 @@ class SourceList(VirtualList):
         view, tape = self._view, self._tape
         if place == self._call and self._call.line:
             if self._without_call:
-                return Mark(" ", ("the script stands here",))
+                return Mark(" ", ("the script stands here",), short="stands here")
             return Mark(SEED, ("seed" if tape is not None else "backward call",))
         if tape is None or view is None:
             return self._calls.get(place.line)
