@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from graphs import chain, two_outputs
+from graphs import chain, two_outputs, two_outputs_drawing
 from views import edited_view, gpt_view, two_outputs_view, view_of, waiting_view
 
 from gradscope.model.rows import Folds, Rows
@@ -179,3 +179,24 @@ def test_bars_are_logarithmic_and_tell_nothing_from_nan() -> None:
 
 def test_bars_of_an_empty_pass() -> None:
     assert Scale([]).bar(1.0, 4) == "━━━━"
+
+
+async def test_a_zero_gradient_says_so_once(shown, sight) -> None:
+    drawing = two_outputs_drawing()
+    graph = drawing.graph()
+    passes = [drawing.tape(graph, [(1.0, 10.0)]), drawing.tape(graph, [(0.0, 0.0)], number=2)]
+    walk = Walk(graph, passes[0], 40)
+    walk.to_step(2)
+    for against in (None, passes[0]):
+        walk.show(passes[1], against)
+        async with shown(view_of(walk, passes)) as pilot:
+            (row,) = [row for row in sight(pilot).pane("tape") if "SinBackward0" in row]
+        assert row.split()[-2 if against else -1] == "0"
+        assert row.split().count("0") == 1
+        assert row.endswith("-10.05") == bool(against)
+
+
+async def test_the_cursor_stands_beside_a_breakpoint(shown, sight) -> None:
+    async with shown(two_outputs_view(step=1, selection=2, met=(2, 3))) as pilot:
+        rows = sight(pilot).pane("tape")
+    assert [row[1:3] for row in rows[2:7]] == ["  ", "▶ ", "›◆", " ◆", "  "]

@@ -15,9 +15,9 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from gradscope.model.rows import Rows
-from gradscope.model.tape import Tape
+from gradscope.model.tape import ZERO, Tape
 from gradscope.tui import colours, numbers
-from gradscope.tui.glyphs import CURSOR, NOTHING, PLAYHEAD
+from gradscope.tui.glyphs import BREAK, CURSOR, NOTHING, PLAYHEAD
 from gradscope.tui.messages import FoldToggled, RowOpened, RowSelected
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.bars import Scale
@@ -188,11 +188,12 @@ class TapeList(VirtualList):
         return line.strip(width - 1, CHOSEN_COLOURLESS if self.app.no_color else CHOSEN).crop_extend(0, width, None)
 
     def _gutter(self, line: Line, drawing: TapeRow, selected: bool) -> None:
-        line.add(PLAYHEAD if drawing.here else " ", colours.strong_accent)
-        if selected and not drawing.here:
+        both = selected and drawing.stops and not drawing.here
+        line.add(PLAYHEAD if drawing.here else CURSOR if both else " ", colours.strong if both else colours.strong_accent)
+        if selected and not drawing.here and not both:
             line.add(CURSOR, colours.strong)
         else:
-            line.add("◆" if drawing.stops else " ", colours.warning)
+            line.add(BREAK if drawing.stops else " ", colours.warning)
 
     def _words(self, line: Line, drawing: TapeRow, strong: Style, marked: bool) -> None:
         columns = self._columns
@@ -219,8 +220,10 @@ class TapeList(VirtualList):
         if drawing.norm is None:
             line.right(NOTHING if drawing.pending else "", NORM, colours.muted)
             return
-        line.right(numbers.norm(drawing.norm), NORM, drawing.style + strong)
-        line.right(drawing.flags[: columns.flags], columns.flags, colours.strong_warning)
+        norm, flags = numbers.norm(drawing.norm), drawing.flags
+        zero = norm == ZERO and flags.startswith(ZERO)  # the number says it, in the mark's colour
+        line.right(norm, NORM, colours.strong_warning if zero else drawing.style + strong)
+        line.right(flags.removeprefix(ZERO if zero else "")[: columns.flags], columns.flags, colours.strong_warning)
         if columns.bar:
             line.left(self._scale.bar(drawing.norm, columns.bar), columns.bar, colours.bar)
         if columns.delta:
