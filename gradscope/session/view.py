@@ -91,6 +91,9 @@ class Busy:
     """it waits for what is typed into the script's terminal: pdb runs there"""
 
 
+HAS_RUN = "this call has run already and was recorded as it ran: nothing can be tried on it"
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """Everything the panes need. `rows`, `tape`, `graph` are None until something was recorded."""
@@ -147,6 +150,11 @@ class View:
     """the script stands still until something is typed into its terminal"""
     notice: str = ""
     """one line that the last action has to say: `at the end: r resumes your script`"""
+
+    @property
+    def has_run(self) -> bool:
+        """The script stands after the call, not before it (`--once`, reentrant checkpoint): nothing can be tried on it."""
+        return self.state is State.STOPPED and self.tape is not None and self.tape.columns.kind == "committed"
 
     @property
     def returns(self) -> bool:

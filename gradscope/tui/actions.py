@@ -170,6 +170,7 @@ FACTS = {
     "changed": "the pass has what-ifs",
     "moving": "the script runs",
     "typing": "keys go into a line",
+    "has run": "the call has run already: no other pass can be tried",
 }
 
 FOOTER: tuple[Hint, ...] = (
@@ -196,7 +197,12 @@ def hints(state: str, facts: Set[str] = frozenset()) -> list[Hint]:
     """What the footer would say, were there room."""
     if "typing" in facts:
         return list(TYPING)
-    return [hint for hint in FOOTER if lives(BY_ID[hint.id], state) and (not hint.when or hint.when in facts)]
+    without = ("seed", "jacobian") if "has run" in facts else ()
+    return [
+        hint
+        for hint in FOOTER
+        if lives(BY_ID[hint.id], state) and (not hint.when or hint.when in facts) and hint.id not in without
+    ]
 
 
 def lives(action: Action, state: str) -> bool:

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gradscope.errors import GradscopeError
+from gradscope.session.view import HAS_RUN
 from gradscope.tui import actions, closing
 from gradscope.tui.driving import NOTHING
 from gradscope.tui.edits import edits
@@ -233,6 +234,9 @@ class GradscopeApp(Exploring, inherit_bindings=False):
         return place or super()._place()
 
     def action_edit_seed(self) -> None:
+        if self.view is not None and self.view.has_run:
+            self.say(HAS_RUN)
+            return
         cast("SeedPane", self._panes[4]).edit()
 
     def action_zoom(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual import on
 
 from gradscope.errors import GradscopeError
+from gradscope.session.view import HAS_RUN
 from gradscope.tui import messages as m
 from gradscope.tui.driving import NOTHING, Driving
 from gradscope.tui.hosting import FRAME
@@ -40,6 +41,9 @@ class Exploring(Driving):
         from gradscope.tui.screens.what_if import WhatIfPrompt
         from gradscope.tui.what_if_targets import targets
 
+        if self.view is not None and self.view.has_run:
+            self.say(HAS_RUN)
+            return
         found = targets(self.view) if self.view is not None else []
         if not found:
             self.say(NO_NODE if self.view is not None and self.view.tape is not None else NOTHING)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import graphs
-from playing import Play
+from playing import Play, call
 from textual.widgets import Input
 
 from gradscope.model.checks import RIGHT, UNKNOWN_RESULT, WRONG, CheckResult, CheckRow
@@ -244,3 +244,25 @@ def test_gradients_without_names_are_told_apart() -> None:
     assert spoken(graph, tape, Change(leaf, 0)) == "w.grad"
     edge = graph.in_edges(leaf)[0]
     assert spoken(graph, tape, Change(leaf, 0, edge)) == "w.grad from Add, step 2"
+
+
+async def test_a_call_that_has_run_says_so_and_offers_nothing(walked: Any, sight: Callable[..., Any]) -> None:
+    play = Play()
+    columns = play.tape([(1.0, 10.0)])
+    columns.kind = "committed"
+    play.tell(m.Stopped(call(), "call"), m.Captured(play.graph.columns), m.Recorded(columns))
+    play.take()
+    async with walked(play.session) as pilot:
+        assert sight(pilot).pane("seed")[1] == " [0] 1.0   [1] 10.0   its call has run: nothing can be tried here"
+        assert " s seed" not in sight(pilot).lines[-1]
+        for key in ("s", "x", "i", "K", ")", "S"):
+            play.session.go_to_node(SIN)
+            play.session.view().graph.columns.backward_code[SIN] = CodePlace("model.py", 3, "backward")  # type: ignore[union-attr]
+            play.session.notice = ""
+            pilot.app.refresh_view()
+            await pilot.press({")": "right_parenthesis"}.get(key, key))
+            await pilot.pause()
+            assert play.session.notice == "this call has run already and was recorded as it ran: nothing can be tried on it", key
+            assert len(pilot.app.screen_stack) == 1
+            assert pilot.app.screen.focused is pilot.app.tape
+        assert play.take() == []

@@ -77,6 +77,8 @@ def facts(view: View) -> set[str]:
         holds.add("vector")
     if view.tape is not None and view.tape.columns.changes:
         holds.add("changed")
+    if view.has_run:
+        holds.add("has run")
     if view.state.value in ("starting", "running"):
         holds.add("moving")
     return holds

@@ -31,6 +31,8 @@ WORDS = ("ones", "onehot( )", "randn", "*2", "*-1", "mean", "sum")
 
 WHAT_IFS_SHOWN = 3
 
+HAS_RUN = "its call has run: nothing can be tried here"
+
 GRID_LINES = 4
 """lines of a seed that is too big for cells"""
 
@@ -338,7 +340,10 @@ class SeedPane(Pane):
         norm = f"‖·‖ {numbers.norm(tape.summary(seed.tensor).norm)}"
         line = Content.assemble(head, (seed.expression or "given by the script", SEED), f"   {norm}   ")
         hint = self._hint(place)
-        sheet.lines.append(line + hint if line.cell_length + hint.cell_length <= width else line)
+        fits = line.cell_length + hint.cell_length <= width
+        sheet.lines.append(line + hint if fits else line)
+        if view is not None and view.has_run and not fits:
+            sheet.lines.append(hint)
         part = self._slices.get((tape, seed.tensor))
         if part is not None:
             sheet.lines += slice_grid.write(part, width, GRID_LINES)
@@ -351,6 +356,8 @@ class SeedPane(Pane):
         view = self._view
         if place or self.editing or view is None or view.state is not State.STOPPED or view.tape is None:
             return Content()
+        if view.has_run:
+            return Content.styled(HAS_RUN, WARNING)
         row = seeding.row_shown(view.tape, place)
         name = "row" if row is None else seeding.row_name(self._roots[place].shape, row)
         return Content.assemble(("s", ACCENT), (" edit   ", MUTED), ("( )", ACCENT), (f" {name} of the Jacobian", MUTED))
@@ -358,6 +365,8 @@ class SeedPane(Pane):
     def _scalar_hint(self) -> Content:
         if self._view is None or self._view.state is not State.STOPPED:
             return Content()
+        if self._view.has_run:
+            return Content.styled(f"   {HAS_RUN}", WARNING)
         return Content.assemble(("   scalar;  ", MUTED), ("S", ACCENT), (" seeds the selected row instead", MUTED))
 
     def _prompt_text(self) -> str:
