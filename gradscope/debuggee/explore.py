@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.autograd.graph import GradientEdge
 
+from gradscope.debuggee import person_code
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.collector import collector_paused
@@ -307,11 +308,16 @@ def _expected_deliveries(captured: Captured, builder: TapeBuilder) -> list[int]:
 
 
 def describe_failure(error: BaseException, node: int) -> Failure:
-    """The exception as Python prints it, without gradscope's frames."""
+    """The exception as Python prints it, without gradscope's frames, and the person's line that raised it.
+
+    All frames are the engine's callees: the error was caught where the engine was called.
+    """
     summary = traceback.TracebackException.from_exception(error)
     summary.stack = traceback.StackSummary.from_list([frame for frame in summary.stack if not frame.filename.startswith(_HERE)])
     lines = list(summary.format())
-    return Failure(node, type(error).__name__, str(error), "".join(lines))
+    own = [frame for frame in summary.stack if person_code.kind(frame.filename) == person_code.PERSON]
+    file, line = (own[-1].filename, own[-1].lineno or 0) if own else ("", 0)
+    return Failure(node, type(error).__name__, str(error), "".join(lines), file, line)
 
 
 __all__ = ["Cancelled", "CannotExplore", "GivenSeed", "Gradients", "explore"]

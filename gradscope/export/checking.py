@@ -58,6 +58,8 @@ def check_tape(columns: TapeColumns, graph: BackwardGraph) -> None:
         _one("seed", seed.tensor, NO_TENSOR, tensors)
         _one("seed", seed.root, 0, max(1, len(graph.roots)))
     _one("root", columns.root, UNKNOWN, len(graph))
+    if columns.failure is not None:
+        _one("failure", columns.failure.node, UNKNOWN, len(graph))
     for effect in columns.hook_effects:
         _one("hook", effect.hook, 0, len(graph.columns.hooks))
         _one("hook step", effect.step, 1, steps + 1)

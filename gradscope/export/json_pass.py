@@ -55,7 +55,7 @@ def _seeds(tape: Tape) -> list[Fields]:
 
 
 def _steps(tape: Tape) -> Iterator[Fields]:
-    for step in range(1, tape.steps + 1):
+    for step in range(1, tape.ran + 1):
         node = tape.node_at(step)
         arrivals = tape.arrivals(node)
         result: Fields = {"step": step, "node": node, "arrived": _summary(tape, tape.arrived_at(step))}
@@ -115,4 +115,6 @@ def _failure(failure: Failure) -> Fields:
         "type": failure.type,
         "message": failure.message,
         "traceback": failure.traceback,
+        "file": text(failure.file),
+        "line": failure.line or None,
     }

@@ -68,7 +68,7 @@ def _leaf_places(tape: Tape) -> Iterator[tuple[str, int]]:
 def _step_places(tape: Tape) -> Iterator[tuple[str, int]]:
     for seed in tape.seeds:
         yield f"seed{seed.root}", seed.tensor
-    for step in range(1, tape.steps + 1):
+    for step in range(1, tape.ran + 1):
         for place, (input_nr, tensor) in enumerate(tape.arrivals(tape.node_at(step))):
             yield f"step{step}.arrived" if place == 0 else f"step{step}.arrived{input_nr}", tensor
         for sent in tape.sent_by(step):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import Failure
 from gradscope.model.report import Report, StopReport
 from gradscope.model.rows import Folds, Rows
 from gradscope.model.tape import Tape
@@ -50,7 +51,7 @@ def _pass(tape: Tape, several: bool) -> Iterator[str]:
     edited = " (seed edited)" if tape.edited else ""
     edited += "".join(f" (what-if at {tape.graph.short(change.node)}: {change.text})" for change in tape.columns.changes)
     exact = {"true": "sums ✓", "false": "sums do NOT match"}.get(tape.exact, f"sums unchecked: {tape.columns.exact_reason}")
-    yield f"  {f'pass {tape.number}{edited} · ' if several else ''}{tape.steps} steps · {exact}"
+    yield f"  {f'pass {tape.number}{edited} · ' if several else ''}{tape.ran} steps · {exact}"
     rows = Rows.build(tape.graph, tape, Folds())
     sample = [_cells(rows, tape, row) for row in range(min(len(rows), _SAMPLE))]
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(_HEAD, *sample, strict=True)]
@@ -58,7 +59,11 @@ def _pass(tape: Tape, several: bool) -> Iterator[str]:
     for row in range(len(rows)):
         yield _line(sample[row] if row < len(sample) else _cells(rows, tape, row), widths)
     if tape.failure is not None:
-        yield f"  ended by {tape.failure.type}: {tape.failure.message}"
+        yield f"  ended by {tape.failure.type}: {tape.failure.message}{_raised_at(tape.failure)}"
+
+
+def _raised_at(failure: Failure) -> str:
+    return f" ({os.path.basename(failure.file)}:{failure.line})" if failure.file else ""
 
 
 def _cells(rows: Rows, tape: Tape, row: int) -> tuple[str, ...]:
@@ -70,7 +75,7 @@ def _cells(rows: Rows, tape: Tape, row: int) -> tuple[str, ...]:
     node, arrived = tape.node_at(step), tape.arrived_at(step)
     origin = graph.origin(node)
     line = f":{origin.line}" if origin else ""
-    norm = _norm(tape, [arrived])[0]
+    norm = _norm(tape, [arrived])[0] if tape.arrivals(node) else ""
     return (str(step), rail, rows.label(row), _makes(graph, tape, node), line, _shape(tape, arrived), norm, tape.flags(step))
 
 

@@ -8,6 +8,7 @@ from gradscope.findings.finding import SEVERITIES, Finding, Related
 from gradscope.findings.gains import gains
 from gradscope.findings.missing import missing, partial
 from gradscope.findings.nonfinite import nonfinite
+from gradscope.findings.raised import raised
 from gradscope.findings.record import hook_changed, not_exact
 from gradscope.findings.zeros import zeros
 from gradscope.model.backward_graph import BackwardGraph
@@ -27,6 +28,7 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
     return worst_first(
         (
             *not_exact(graph, tape),
+            *raised(graph, tape),
             *nonfinite(graph, tape),
             *partial(graph, tape),
             *zeros(graph, tape, calls),

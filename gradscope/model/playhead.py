@@ -58,8 +58,9 @@ def slot(graph: BackwardGraph, tape: Tape, step: int, node: int, input_nr: int =
     """The gradient that gathers at one slot, after `step`."""
     indices = tape.indices_to(node, input_nr)
     by_now = bisect_right(indices, step, key=tape.contribution_step.__getitem__)
-    broken = tape.failure is not None and any(
-        graph.input_nr[edge] == input_nr and not tape.step_of(graph.source[edge]) for edge in graph.in_edges(node)
+    broken = tape.step_of(node) > tape.ran or (
+        tape.failure is not None
+        and any(graph.input_nr[edge] == input_nr and not tape.finished(graph.source[edge]) for edge in graph.in_edges(node))
     )
     return Slot(
         node=node,
@@ -75,10 +76,7 @@ def slot(graph: BackwardGraph, tape: Tape, step: int, node: int, input_nr: int =
 def sum_so_far(tape: Tape, step: int, node: int, input_nr: int = 0) -> int:
     """Tensor number of the partial sum at a slot after `step`; NO_TENSOR while nothing defined was delivered."""
     indices = tape.indices_to(node, input_nr)
-    for place in range(bisect_right(indices, step, key=tape.contribution_step.__getitem__) - 1, -1, -1):
-        if tape.contribution_tensor[indices[place]] != NO_TENSOR:
-            return tape.contribution_so_far[indices[place]]
-    return NO_TENSOR
+    return tape.sum_of(indices, bisect_right(indices, step, key=tape.contribution_step.__getitem__))
 
 
 def leaf_so_far(graph: BackwardGraph, tape: Tape, step: int, leaf: int) -> int:

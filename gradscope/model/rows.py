@@ -165,13 +165,19 @@ class Rows:
         return rows[bisect_left(lasts, step)]
 
     def glyph(self, row: int, playhead: int) -> str:
-        """▽ seed, ◇ leaf, ● run (for a group: begun), ○ not yet."""
+        """▽ seed, ◇ leaf, ● run (for a group: begun), ○ not yet, ✗ raised: what ended the pass, wherever the playhead stands."""
         if not row:
             return "▽"
+        if self.raised(row):
+            return "✗"
         node = self.node(row)
         if node >= 0 and self.graph.leaf_at(node) is not None:
             return "◇"
         return "●" if self.head(row) <= playhead else "○"
+
+    def raised(self, row: int) -> bool:
+        """A row, no heading, in which the node is that ended the pass by raising."""
+        return self._first[row] <= self._tape.failed_step <= self._last[row] and row not in self._headings and row > 0
 
     def rail(self, row: int) -> Rail:
         """The row's lines toward later rows. A heading stands in the lane of the first row below it."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN, Failure, HookEffect, Seed, TapeColumns
+from gradscope.model.raised import came_to, extended
 from gradscope.model.tensors import KNOWN_COUNTS, KNOWN_NORM, NO_TENSOR, Summary, TensorTable
 
 VANISHING_GAIN = 0.05
@@ -46,7 +47,11 @@ class Contribution:
 
 
 class Tape:
-    """Reads `TapeColumns` of a pass over `graph`. Steps count from 1; 0 is the start, where only the seeds are delivered."""
+    """Reads `TapeColumns` of a pass over `graph`. Steps count from 1; 0 is the start, where only the seeds are delivered.
+
+    A node that raised, and so ended the pass, has the last step: it sends nothing. What arrived there are the sums of what was
+    delivered to it; where a hook of its own or a what-if came between, nobody knows, and nothing is said to have arrived.
+    """
 
     def __init__(self, columns: TapeColumns, graph: BackwardGraph) -> None:
         self.columns = columns
@@ -54,6 +59,8 @@ class Tape:
         self.tensors = TensorTable(columns.tensors)
         self.step_node = memoryview(columns.step_node).cast("i")
         """by step - 1"""
+        self.ran = len(self.step_node)
+        """the last step whose node ran to its end"""
         self.contribution_step = memoryview(columns.contribution_step).cast("i")
         self.contribution_edge = memoryview(columns.contribution_edge).cast("i")
         self.contribution_tensor = memoryview(columns.contribution_tensor).cast("i")
@@ -67,6 +74,16 @@ class Tape:
         self._first_delivery: dict[int, int] = {}
         self.derived: dict[str, Any] = {}
         """what other parts of the model work out once for this tape"""
+        if columns.failure is not None and columns.failure.node != UNKNOWN and columns.failure.node not in self.step_node:
+            self._end_at(columns.failure.node)
+
+    def _end_at(self, node: int) -> None:
+        """Give the node that raised a step of its own."""
+        self.step_node = extended(self.step_node, [node])
+        came = came_to(self, node)
+        self.arrival_step = extended(self.arrival_step, [self.steps] * len(came))
+        self.arrival_input_nr = extended(self.arrival_input_nr, came)
+        self.arrival_tensor = extended(self.arrival_tensor, came.values())
 
     @property
     def number(self) -> int:
@@ -96,7 +113,22 @@ class Tape:
 
     @property
     def steps(self) -> int:
+        """How many there are, with that of the node that raised."""
         return len(self.step_node)
+
+    @property
+    def failed_step(self) -> int:
+        """The step of the node that raised; 0 where none did, or nobody knows which."""
+        return self.step_of(self.failure.node) if self.failure is not None and self.failure.node != UNKNOWN else 0
+
+    def finished(self, node: int) -> bool:
+        """The node ran to its end."""
+        return 0 < self.step_of(node) <= self.ran
+
+    @property
+    def order(self) -> tuple[bytes, int]:
+        """What is the same of two passes whose steps are."""
+        return self.columns.step_node, self.steps and self.step_node[-1]
 
     def node_at(self, step: int) -> int:
         """The node that runs at a step, 1 ≤ step ≤ steps."""
@@ -148,6 +180,13 @@ class Tape:
             delivered = sorted(of_edge[edge] for edge in edges if of_edge[edge] != UNKNOWN)
             self._indices[key] = array("i", [*seeds, *delivered])
         return self._indices[key]
+
+    def sum_of(self, indices: Sequence[int], count: int) -> int:
+        """Tensor number of the sum of a slot's first `count` contributions; NO_TENSOR where none of them is defined."""
+        for place in range(count - 1, -1, -1):
+            if self.contribution_tensor[indices[place]] != NO_TENSOR:
+                return self.contribution_so_far[indices[place]]
+        return NO_TENSOR
 
     def first_delivery(self, node: int) -> int:
         """The step at which the first contribution to any slot of a node is delivered; `steps` + 1 if none ever is."""

@@ -12,7 +12,7 @@ from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
 from gradscope.findings.missing import reaches_unseen
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.columns import UNKNOWN, Failure
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Resume
@@ -143,6 +143,11 @@ def summary(report: Report[Finding], end: Exit, calls: int = 0) -> Iterator[str]
         yield f"  the script exited with code {end.code}"
 
 
+def _raised_at(failure: Failure) -> str:
+    """` (model.py:18)`; empty where no line of the script's own raised it."""
+    return f" ({place(failure.file, failure.line)})" if failure.file else ""
+
+
 def _at(graph: BackwardGraph, node: int) -> str:
     """`at ExpBackward0 (freed.py:3) `; empty where the engine does not tell."""
     if node == UNKNOWN:
@@ -162,10 +167,11 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
         unseen = "not reached" if not reaches_unseen(graph) else "not in this graph, where a checkpoint may reach them"
         missed = f", {len(graph.unreached)} {unseen}" if graph.unreached else ""
         reason = f" ({tape.columns.exact_reason})" if tape.columns.exact_reason else ""
-        counts = f"{many(len(graph), 'node')} · {many(tape.steps, 'step')} · {many(len(graph.reached), 'leaf', 'leaves')}{missed}"
+        counts = f"{many(len(graph), 'node')} · {many(tape.ran, 'step')} · {many(len(graph.reached), 'leaf', 'leaves')}{missed}"
         yield f"    {counts} · exact: {tape.exact}{reason}"
         if tape.failure is not None:
-            yield f"    ended {_at(graph, tape.failure.node)}by {tape.failure.type}: {tape.failure.message}"
+            said = f"{tape.failure.type}: {tape.failure.message}{_raised_at(tape.failure)}"
+            yield f"    ended {_at(graph, tape.failure.node)}by {said}"
         for other in stop.tapes[1:]:
             yield f"    pass {other.number} · seed {spoken(other)}"
     yield from _findings(stop.findings)

@@ -233,7 +233,7 @@ class Walk:
     def show(self, tape: Tape, against: Tape | None) -> None:
         """Show another pass over the same graph; the playhead stays after the same node."""
         node = self.tape.node_at(self.playhead) if self.playhead else None
-        same_order = tape.columns.step_node == self.tape.columns.step_node
+        same_order = tape.order == self.tape.order
         at_end = self.playhead == self.tape.steps
         selected = self.node
         self.tape, self.against = tape, against

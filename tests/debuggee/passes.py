@@ -39,7 +39,7 @@ class Pass:
         return self.tensor(self.tape.leaf_after(leaf))
 
     def ops(self) -> list[str]:
-        return [self.graph.op(self.tape.node_at(step)) for step in range(1, self.tape.steps + 1)]
+        return [self.graph.op(self.tape.node_at(step)) for step in range(1, self.tape.ran + 1)]
 
 
 def explored(roots: Any, seeds: Any = None, inputs: Sequence[Any] = (), **options: Any) -> Pass:

@@ -74,7 +74,10 @@ def test_after_a_failure_what_never_came_is_not_complete():
     broken = type(tape)(columns, graph)
     slot = playhead.slot(graph, broken, 2, X)
     assert (len(slot.done), list(slot.pending), slot.complete) == (1, [], False)
-    assert playhead.state(graph, broken, 2, MUL) == "never"
+    assert (broken.ran, broken.steps, broken.failed_step, broken.node_at(3)) == (2, 3, 3, MUL)
+    assert (playhead.state(graph, broken, 2, MUL), playhead.state(graph, broken, 3, MUL)) == ("partial", "run")
+    assert (broken.finished(MUL), broken.finished(SIN), broken.sent_by(3)) == (False, True, [])
+    assert broken.tensors.values(broken.arrived(MUL)) == (1.0, 10.0)
 
 
 def reference(drawing, graph, tape, seeds):

@@ -14,7 +14,11 @@ from gradscope.tui.glyphs import CHECK, CROSS
 from gradscope.tui.widgets.line import Line, fit
 
 if TYPE_CHECKING:
+    from gradscope.model.tape import Tape
     from gradscope.session.view import View
+
+
+FAILURE_CELLS = 44
 
 
 class Header(Widget, can_focus=False):
@@ -44,8 +48,10 @@ class Header(Widget, can_focus=False):
         return line.strip(width).apply_style(self.rich_style)
 
     def _right(self, width: int) -> str:
-        """The status, without its lesser parts where there is no room for them beside the script."""
+        """The status, its lesser parts shortened, then left out, where there is no room for them beside the script."""
         parts = list(self._status)
+        while len(_joined(parts)) + len(self._script) + 3 > width and any(part.short for part in parts):
+            parts = [Part(part.short or part.text, part.lesser) for part in parts]
         while len(_joined(parts)) + len(self._script) + 3 > width and any(part.lesser for part in parts):
             parts.remove(next(part for part in parts if part.lesser))
         return _joined(parts) + " "
@@ -57,6 +63,8 @@ class Part(NamedTuple):
     text: str
     lesser: bool = False
     """goes where there is no room: never step, findings or pass"""
+    short: str = ""
+    """says the same in less room"""
 
 
 def _joined(parts: list[Part]) -> str:
@@ -83,7 +91,7 @@ def status(view: View) -> tuple[Part, ...]:
         parts.append(Part(f"step {view.playhead:,}/{view.tape.steps:,}"))
     if view.busy is not None:
         parts.append(Part(_busy(view)))
-    parts += [Part(_findings(view), lesser=not view.findings), Part(_pass(view)), Part(_exact(view), lesser=True)]
+    parts += [Part(_findings(view), lesser=not view.findings), Part(_pass(view)), _exact(view)]
     return tuple(part for part in parts if part.text)
 
 
@@ -131,12 +139,25 @@ def _pass(view: View) -> str:
     return f"{text}: {loud}" if loud else text
 
 
-def _exact(view: View) -> str:
+def _exact(view: View) -> Part:
+    if view.tape is not None and view.tape.failure is not None:
+        return Part(fit(_failure(view.tape), FAILURE_CELLS).rstrip(), lesser=True, short="the pass failed")
+    return Part(_verdict(view), lesser=True)
+
+
+def _failure(tape: Tape) -> str:
+    """`✗ Bad: ValueError: too big`"""
+    failure = tape.failure
+    assert failure is not None
+    node, leaf = failure.node, tape.graph.leaf_at(failure.node)
+    where = tape.graph.leaves[leaf].name if leaf is not None else tape.graph.short(node) if node >= 0 else ""
+    return " ".join(f"{CROSS} {where}{': ' * bool(where)}{failure.type}: {failure.message}".split())
+
+
+def _verdict(view: View) -> str:
     tape, committed = view.tape, view.stop.committed if view.stop else None
     if tape is None:
         return ""
-    if tape.failure is not None:
-        return "the pass failed"
     if committed is not None and not edits(view):
         return {"true": f"exact {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(committed.exact, "exact unchecked")
     return {"true": f"sums {CHECK}", "false": f"NOT EXACT {CROSS}"}.get(tape.exact, "sums unchecked")

@@ -45,7 +45,9 @@ def near(tape: Tape, step: int, node: int, input_nr: int) -> Near:
     complete = done == len(indices)
     if complete and tape.failure is not None:
         # a pass that an exception ended did not deliver everything
-        complete = all(tape.step_of(graph.source[edge]) for edge in graph.in_edges(node) if graph.input_nr[edge] == input_nr)
+        complete = tape.step_of(node) <= tape.ran and all(
+            tape.finished(graph.source[edge]) for edge in graph.in_edges(node) if graph.input_nr[edge] == input_nr
+        )
     return Near(
         node=node,
         input_nr=input_nr,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.columns import UNKNOWN, Failure
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
 from gradscope.tui.colours import ERROR, MUTED, TEXT, WARNING
@@ -14,12 +17,18 @@ ADDED = "the call made each .grad what this says"
 """what the words of the header mean"""
 
 
-def of_node(ledger: Ledger, graph: BackwardGraph, tape: Tape, node: int) -> None:
-    """Its exception, a record that does not add up, Python of the person's."""
+def of_failure(ledger: Ledger, tape: Tape, node: int) -> None:
+    """The exception that ended the pass, of the node that raised it."""
     failure = tape.failure
     if failure is not None and failure.node == node:
         ledger.line()
-        ledger.words(f"✗ the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}")
+        ledger.words(f"{CROSS} the pass ends here: {failure.type}: {failure.message}", f"bold {ERROR}")
+        raised_at(ledger, failure)
+
+
+def of_node(ledger: Ledger, graph: BackwardGraph, tape: Tape, node: int) -> None:
+    """Its exception, a record that does not add up, Python of the person's."""
+    of_failure(ledger, tape, node)
     for mismatch in tape.columns.mismatches:
         if mismatch.node == node:
             ledger.words(f"≠ {mismatch.what}", WARNING)
@@ -28,8 +37,20 @@ def of_node(ledger: Ledger, graph: BackwardGraph, tape: Tape, node: int) -> None
         ledger.line(("runs Python of yours: ", MUTED), (graph.columns.foreign[node], TEXT))
 
 
+def raised_at(ledger: Ledger, failure: Failure) -> None:
+    """The person's line that raised the exception, where one did."""
+    if failure.file:
+        ledger.words(f"raised at {os.path.basename(failure.file)}:{failure.line}", TEXT)
+
+
 def of_pass(ledger: Ledger, view: View, tape: Tape) -> None:
-    """Whether the record is exact, and what a person must know of the pass."""
+    """How the pass ended, whether the record is exact, and what a person must know of it."""
+    failure = tape.failure
+    if failure is not None:
+        where = f" at {tape.graph.label(failure.node)}, step {tape.failed_step}" if failure.node != UNKNOWN else ""
+        ledger.line()
+        ledger.words(f"{CROSS} the pass ends{where}: {failure.type}: {failure.message}", f"bold {ERROR}")
+        raised_at(ledger, failure)
     ledger.line()
     _verdict(ledger, "sums", SUMS, tape.exact, tape.columns.exact_reason)
     edited = view.edited or tape.columns.changes

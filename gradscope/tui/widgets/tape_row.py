@@ -137,12 +137,16 @@ class TapeRow:
     def style(self) -> Style:
         if self._kind == rows.SEED:
             return colours.seed
+        if self._rows.raised(self._row):
+            return colours.error
         if self._leaf is not None:
             return colours.muted if self._tensor == NO_TENSOR else colours.leaf
         return colours.muted if self.pending else colours.text
 
     @property
     def rail_style(self) -> Style:
+        if self._rows.raised(self._row):
+            return colours.error
         return colours.muted if self.pending or self._kind == rows.SEED else colours.accent
 
 
