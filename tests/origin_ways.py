@@ -40,7 +40,8 @@ class Traced:
     def begin(self, handlers: LineEvents) -> None:
         self._handlers = handlers
         self._watched: set[CodeType] = set()
-        self._off: set[tuple[CodeType, int]] = set()
+        self._off: dict[CodeType, set[int]] = {}
+        self._never_entered: set[CodeType] = set()
         self._before = sys.gettrace()
         self._frames: list[FrameType] = []
         handlers.disable = self
@@ -53,6 +54,11 @@ class Traced:
 
     def switch(self, code: CodeType, on: bool) -> None:
         (self._watched.add if on else self._watched.discard)(code)
+        self._off.pop(code, None)
+
+    def restart(self) -> None:
+        self._off.clear()
+        self._never_entered.clear()
 
     def end(self) -> None:
         sys.settrace(self._before)
@@ -63,14 +69,14 @@ class Traced:
     def _trace(self, frame: FrameType, event: str, value: object) -> Any:
         code = frame.f_code
         if event == "call":
-            if (code, -1) not in self._off and self._handlers.enter(code, frame.f_lasti) is self:
-                self._off.add((code, -1))
+            if code not in self._never_entered and self._handlers.enter(code, frame.f_lasti) is self:
+                self._never_entered.add(code)
             return self._trace if code in self._watched else None
         if code not in self._watched:
             return None
-        if event == "line" and (code, frame.f_lasti) not in self._off:
+        if event == "line" and frame.f_lasti not in self._off.get(code, ()):
             if self._handlers.line(code, frame.f_lineno) is self:
-                self._off.add((code, frame.f_lasti))
+                self._off.setdefault(code, set()).add(frame.f_lasti)
         elif event == "return":
             self._handlers.leave(code, frame.f_lasti, value)
         return self._trace

@@ -2,7 +2,8 @@
 
 Each event says where the code stands from now on. When the next one comes, the numbers counted since belong to that place. Lines
 that make nothing are switched off after a while, so that a loop over plain Python data runs as fast as without us; a line is
-switched off only when nothing that it names could be, or hold, a tensor.
+switched off only when nothing that it names could be, or hold, a tensor. What is made while such lines may be running is given
+to no line (see `resting`).
 
 The handlers take what `sys.monitoring` gives (`disable` is its DISABLE) and know nothing of torch: any counter will do.
 """
@@ -14,8 +15,9 @@ import weakref
 from collections.abc import Callable
 from threading import get_ident
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
+from gradscope.debuggee.resting import Line, Resting
 from gradscope.debuggee.spans import Spans
 from gradscope.debuggee.traced_code import is_persons, is_traced
 
@@ -32,16 +34,6 @@ Called = Callable[[Any, Any, FrameType], bool]
 """told of a call that is about to be made: the function, its first argument, the frame. False: that function is of no interest"""
 
 
-class Line(Protocol):
-    """Whether a line can make a node."""
-
-    def may_make(self, frame: FrameType, line: int) -> bool:
-        """As things stand in the frame; with line 0 the whole code."""
-
-    def never_makes(self, code: CodeType, line: int) -> bool:
-        """Whatever its variables hold."""
-
-
 class LineEvents:
     """The handlers, and the place where the code stands."""
 
@@ -53,19 +45,22 @@ class LineEvents:
         "_idle",
         "_known",
         "_last",
-        "_left",
         "_lines",
         "_number",
+        "_off",
         "_on",
         "_persons",
         "_place_of",
+        "_resting",
         "_run",
         "_runs",
         "_runs_above",
         "_spans",
         "_switch",
         "_thread",
+        "_unseen",
         "_watched",
+        "_whose",
         "disable",
     )  # fmt: skip
 
@@ -76,6 +71,7 @@ class LineEvents:
         spans: Spans,
         lines: Line,
         switch: Callable[[CodeType, bool], None],
+        restart: Callable[[], None],
         called: Called | None = None,
     ) -> None:
         """
@@ -84,7 +80,8 @@ class LineEvents:
             place_of: the number of the place that made a stretch.
             spans: where the stretches are noted.
             lines: which lines can make nodes.
-            switch: turns the events of a code object on or off.
+            switch: turns the events of a code object on, also those that were disabled, or off.
+            restart: turns on again whatever was disabled.
             called: told of calls.
         """
         self._number = number
@@ -110,7 +107,10 @@ class LineEvents:
         self._idle = 0
         self._counts: dict[tuple[int, int], int] = {}
         self._watched: dict[int, weakref.ref[CodeType]] = {}
-        self._left: set[int] = set()
+        self._whose: dict[int, bool] = {}
+        """by the id of code that is watched, whether it is the person's"""
+        self._resting = Resting(lines, switch, restart)
+        self._off, self._unseen = self._resting.off, self._resting.unseen
         self.disable: Any = None
 
     def begin(self, frame: FrameType | None) -> None:
@@ -137,7 +137,8 @@ class LineEvents:
             if code is not None:
                 self._switch(code, False)
         self._watched.clear()
-        self._left.clear()
+        self._whose.clear()
+        self._resting.clear()
 
     def line(self, code: CodeType, line: int) -> Any:
         """A line is about to run."""
@@ -146,7 +147,7 @@ class LineEvents:
         number = self._number()
         if number != self._last:
             place = self._known.get(self._at)
-            if place is None or code is not self._code:
+            if place is None or code is not self._code or self._unseen:
                 self._tell(number, sys._getframe(1))
             else:  # the same line of the same frame once more, as in a loop
                 self._spans.add(self._last, number, place, self._run)
@@ -155,14 +156,18 @@ class LineEvents:
         else:
             if self._lines.never_makes(code, line):
                 return self.disable
+            if id(code) in self._off and self._resting.stays_off(code, line, _frame_of(code, sys._getframe(1))):
+                return self.disable
             self._idle += 1
-            if self._idle > _IDLE and self._is_tired(code, line):
-                frame = _frame_of(code, sys._getframe(1))
-                if not self._lines.may_make(frame, line):
-                    return self.disable
+            tired = self._idle > _IDLE and self._is_tired(code, line)
+            if tired and self._resting.goes_off(code, line, _frame_of(code, sys._getframe(1))):
+                return self.disable
         if code is not self._code:
-            self._code, self._persons = code, is_persons(code)
+            self._known.clear()
+            self._code, self._persons = code, self._whose[id(code)]
         self._at = line
+        if self._unseen:
+            self._resting.prepare(code, line, _frame_of(code, sys._getframe(1)))
         if self._persons:
             self._run = self._runs = self._runs + 1
         return None
@@ -179,8 +184,6 @@ class LineEvents:
         """A function starts, or a generator goes on."""
         if id(code) not in self._watched and (not is_traced(code) or not self._watch(code)):
             return self.disable
-        if id(code) in self._left:
-            return self.disable
         if not self._on or get_ident() != self._thread:
             return None
         frame = sys._getframe(1)
@@ -189,9 +192,13 @@ class LineEvents:
         number = self._number()
         if number != self._last:
             self._tell(number, frame.f_back)
+        elif id(code) in self._resting.left and self._resting.stays_off(code, 0, frame):
+            return self.disable
         self._known.clear()
-        self._code, self._persons = code, is_persons(code)
+        self._code, self._persons = code, self._whose[id(code)]
         self._at = ~frame.f_lasti
+        if self._unseen:
+            self._resting.prepare(code, self._at, frame)
         self._runs_above[id(frame)] = self._run
         if self._persons:
             self._run = self._runs = self._runs + 1
@@ -219,9 +226,8 @@ class LineEvents:
             self._tell(number, frame)
         else:
             self._idle += 1
-            if self._idle > _IDLE and self._is_tired(code, 0) and not self._lines.may_make(frame, 0):
-                self._left.add(id(code))
-                self._switch(code, False)
+            if self._idle > _IDLE and self._is_tired(code, 0):
+                self._resting.goes_off(code, 0, frame)
         self._stand_above(frame.f_back)
         self._run = self._runs_above.pop(id(frame), 0)
 
@@ -229,18 +235,24 @@ class LineEvents:
         number = id(code)
         if number not in self._watched:
             self._watched[number] = weakref.ref(code, lambda _: self._forget(number))
+            self._whose[number] = is_persons(code)
             self._switch(code, True)
-        return number not in self._left
+        return number not in self._resting.left
 
     def _forget(self, number: int) -> None:
         """The code is gone; its id may be given to another."""
         self._watched.pop(number, None)
-        self._left.discard(number)
+        self._whose.pop(number, None)
+        self._resting.forget(number)
 
     def _tell(self, number: int, frame: FrameType | None) -> None:
         """What was made since the last event, by the place where the code stood, in this frame or above it."""
         start, self._last = self._last, number
         self._idle = 0
+        self._resting.made(self._code, self._at)
+        if self._unseen:
+            self._resting.doubt()
+            return
         while frame is not None and frame.f_code is not self._code:
             frame = frame.f_back
         if frame is not None:  # else it is gone unseen, and whose they are is not known
@@ -254,9 +266,11 @@ class LineEvents:
             frame = frame.f_back
         if frame is None:
             self._code, self._persons = None, False
-        else:
-            self._code, self._at = frame.f_code, ~frame.f_lasti
-            self._persons = is_persons(frame.f_code)
+            return
+        self._code, self._at = frame.f_code, ~frame.f_lasti
+        self._persons = self._whose[id(frame.f_code)]
+        if self._unseen:
+            self._resting.prepare(self._code, self._at, frame)
 
     def _is_tired(self, code: CodeType, line: int) -> bool:
         """Whether this place has often made nothing; if it cannot be switched off the question comes again ever more seldom."""

@@ -26,7 +26,9 @@ class LineOrigins(Origins):
         """
         super().__init__(torch)
         number = torch.autograd._get_sequence_nr
-        self._events = LineEvents(number, self._place_of, self.spans, Lines(torch), tool.switch, self.boundaries.called)
+        self._events = LineEvents(
+            number, self._place_of, self.spans, Lines(torch), tool.switch, tool.restart, self.boundaries.called
+        )
         tool.begin(self._events)
         self.undo.append(tool.end)
 

@@ -46,8 +46,14 @@ class Tool:
         atexit.register(self.end)  # when modules are torn down no handler can run
 
     def switch(self, code: CodeType, on: bool) -> None:
-        """Send the events of a code object, or stop to."""
-        self._monitoring.set_local_events(self._number, code, self._in_watched if on else 0)
+        """Send the events of a code object, also those that were disabled, or stop to."""
+        self._monitoring.set_local_events(self._number, code, 0)
+        if on:
+            self._monitoring.set_local_events(self._number, code, self._in_watched)
+
+    def restart(self) -> None:
+        """Send whatever was disabled."""
+        self._monitoring.restart_events()
 
     def end(self) -> None:
         """Give the number back."""

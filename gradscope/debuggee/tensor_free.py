@@ -49,7 +49,8 @@ class Lines:
 
     def never_makes(self, code: CodeType, line: int) -> bool:
         """Whether no instruction of the line could make a node, whatever its variables hold."""
-        return line not in self._steps_of(code).makers
+        steps = self._steps.get(id(code)) or self._steps_of(code)
+        return line not in steps.makers
 
     def _may(self, value: Any, depth: int, left: list[int]) -> bool:
         """Whether a value is, holds or leads to a tensor."""

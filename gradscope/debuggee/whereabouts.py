@@ -36,14 +36,14 @@ def finder(module_type: Any) -> Callable[[FrameType], Whereabouts]:
         at: FrameType | None = frame
         while at is not None:
             code = at.f_code
-            whose = kinds.get(code.co_filename) or kind(code.co_filename)
-            if whose == person and id(code) not in compiled:
-                chosen, chosen_below, called = at, below, inner
-                break
             if code is passed:  # the frame with the fewest variables to look through
                 if module is None:
                     module = at.f_locals["self"]
             elif code is not call_impl:
+                whose = kinds.get(code.co_filename) or kind(code.co_filename)
+                if whose == person and (not compiled or id(code) not in compiled):
+                    chosen, chosen_below, called = at, below, inner
+                    break
                 if whose == library and chosen is None:
                     chosen, chosen_below, called = at, below, inner
                 below = (below, id(code), at.f_lasti)
