@@ -370,7 +370,7 @@ class Calls:
             stop = self._open(None)
             stop.frame = frame
             stop.live = self._alive(scopes)
-            self._link.send(m.Stopped(call, reason, detail or ("" if stop.live else NOTHING_ALIVE)))
+            self._link.send(m.Stopped(call, reason, detail or ("" if stop.live else nothing_alive(reason))))
             self._server.sources.send([call.file])
             self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
             try:
@@ -380,7 +380,11 @@ class Calls:
                 stop.release()
 
 
-NOTHING_ALIVE = "no tensor with a graph is alive here; --stop-at FILE:LINE stops at a line where one is"
+def nothing_alive(reason: str) -> str:
+    """What to do where no tensor has a graph; at a line the person has asked for one already."""
+    if reason == "line":
+        return "no tensor with a graph is alive at this line: r runs on; --stop-at can name a later line"
+    return "no tensor with a graph is alive here; --stop-at FILE:LINE stops at a line where one is"
 
 
 def _text_of(error: BaseException | None) -> str:

@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from graphs import chain, two_outputs, two_outputs_drawing
+from graphs import FILE, chain, two_outputs, two_outputs_drawing
 from views import edited_view, gpt_view, two_outputs_view, view_of, waiting_view
 
 from gradscope.model.rows import Folds, Rows
 from gradscope.protocol.messages import Call
 from gradscope.session.stepping import Walk
-from gradscope.session.view import State
+from gradscope.session.view import State, Stop
 from gradscope.tui.messages import FoldToggled, RowOpened, RowSelected
 from gradscope.tui.widgets.bars import Scale
 from gradscope.tui.widgets.tape import TapeList
@@ -200,3 +200,12 @@ async def test_the_cursor_stands_beside_a_breakpoint(shown, sight) -> None:
     async with shown(two_outputs_view(step=1, selection=2, met=(2, 3))) as pilot:
         rows = sight(pilot).pane("tape")
     assert [row[1:3] for row in rows[2:7]] == ["  ", "▶ ", "›◆", " ◆", "  "]
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_what_stands_in_place_of_the_rows_is_wrapped(shown, sight, size) -> None:
+    said = "no tensor with a graph is alive at this line: r runs on; --stop-at can name a later line"
+    stop = Stop(Call(0, "none", FILE, 12, "<module>", ""), "line", said)
+    async with shown(waiting_view(State.STOPPED, stop=stop), size) as pilot:
+        words = " ".join(" ".join(sight(pilot).pane("tape")[1:]).split())
+    assert said in words

@@ -255,6 +255,7 @@ async def test_a_call_that_has_run_says_so_and_offers_nothing(walked: Any, sight
     async with walked(play.session) as pilot:
         assert sight(pilot).pane("seed")[1] == " [0] 1.0   [1] 10.0   its call has run: nothing can be tried here"
         assert " s seed" not in sight(pilot).lines[-1]
+        assert "n one node · c to the end · ? all keys" in sight(pilot).text
         for key in ("s", "x", "i", "K", ")", "S"):
             play.session.go_to_node(SIN)
             play.session.view().graph.columns.backward_code[SIN] = CodePlace("model.py", 3, "backward")  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Hashable
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -22,7 +23,7 @@ from gradscope.tui.messages import FoldToggled, RowOpened, RowSelected
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.bars import Scale
 from gradscope.tui.widgets.line import Line, cells, fit
-from gradscope.tui.widgets.tape_columns import GUTTER, NORM, Columns, Content
+from gradscope.tui.widgets.tape_columns import GUTTER, NORM, SCROLLBAR, Columns, Content
 from gradscope.tui.widgets.tape_row import TapeRow, waiting
 from gradscope.tui.widgets.virtual_list import VirtualList
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gradscope.session.view import View
 
 HINT = "n one node · c to the end · s edit the seed · ? all keys"
+HINT_HAS_RUN = HINT.replace("s edit the seed · ", "")
 HINTED_STEPS = 10
 _COUNTS = re.compile(r"( \+\d+)?( \+\d+ views?)?$")
 """at the end of a label: how many leaves and hidden nodes its row stands for"""
@@ -53,6 +55,7 @@ class TapePane(Pane):
         self._hint = Static(f"  {HINT}", id="hint", markup=False)
         self._last = -1
         self._moves = 0
+        self._has_run = False
 
     def compose(self) -> ComposeResult:
         yield self._list
@@ -67,6 +70,9 @@ class TapePane(Pane):
             self._last = view.playhead
         hinted = view.tape is not None and view.state.value == "stopped" and self._moves < HINTED_STEPS
         self._hint.display = hinted
+        if hinted and view.has_run != self._has_run:
+            self._has_run = view.has_run
+            self._hint.update(f"  {HINT_HAS_RUN if view.has_run else HINT}")
         self.set_class(hinted, "-hinted")
         self._place_hint()
 
@@ -107,7 +113,7 @@ class TapeList(VirtualList):
         old, self._view = self._view, view
         if view.rows is None or view.tape is None or view.graph is None:
             self._columns_for(0)
-            self.set_count(0, below=len(waiting(view)) + 1)
+            self.set_count(0, below=len(self._said(view)) + 1)
             self.redraw()
             return
         if old is None or old.rows is not view.rows or old.tape is not view.tape:
@@ -123,6 +129,8 @@ class TapeList(VirtualList):
 
     def on_resize(self) -> None:
         self._columns_for(self.size.width)
+        if self._view is not None and self._view.rows is None:
+            self.set_count(0, below=len(self._said(self._view)) + 1)
         self.redraw()
         if self._view is not None and self._view.rows is not None:
             self.show_row(self._view.selection)
@@ -163,8 +171,13 @@ class TapeList(VirtualList):
             text.right(f"Δ pass {view.against.number if view.against else 1}", columns.delta, colours.muted)
         return text.strip(width)
 
+    def _said(self, view: View) -> list[str]:
+        """What stands in place of the rows, wrapped."""
+        room = max(20, self.size.width - SCROLLBAR)
+        return [part for line in waiting(view) for part in wrap(line, room) or [""]]
+
     def draw_below(self, line: int, width: int) -> Strip:
-        lines = waiting(self._view) if self._view else []
+        lines = self._said(self._view) if self._view else []
         return Line().add(lines[line - 1] if 0 < line <= len(lines) else "", colours.muted).strip(width)
 
     def draw(self, row: int, width: int) -> Strip:
