@@ -236,6 +236,10 @@ class Driving(Hosting):
     def _node_wanted(self, event: m.NodeWanted) -> None:
         self.drive(lambda session: (session.to_node if event.run else session.go_to_node)(event.node))
 
+    @on(m.Said)
+    def _said(self, event: m.Said) -> None:
+        self.say(event.notice)
+
     @on(m.StepWanted)
     def _step_wanted(self, event: m.StepWanted) -> None:
         self.drive(lambda session: session.to_step(event.step))

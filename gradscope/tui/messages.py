@@ -75,6 +75,13 @@ class WatchToggled(Message):
     node: int
 
 
+@dataclass
+class Said(Message):
+    """Why a key did nothing."""
+
+    notice: str
+
+
 # ---------------------------------------------------------------- seeds and passes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from graphs import Drawing
-from reports import stop_of
+from reports import stop_of, two_outputs_report
 from textual.pilot import Pilot
 from views import waiting_view
 
@@ -158,3 +158,31 @@ async def test_keys_while_nothing_is_recorded(shown, sight) -> None:
         await pilot.press("2", "j", "k", "l", "h", "enter", "]", "[", "G", "g", "pagedown")
         await pilot.pause()
         assert len(source(sight, pilot)) > 1
+
+
+async def test_keys_that_do_nothing_say_why(walked, session) -> None:
+    async with walked(session) as pilot:
+        await pilot.press("n", "n", "2", "h")
+        await pilot.pause()
+        assert session.notice == "the first of this line's 3 nodes"
+        await pilot.press("l", "l", "l")
+        await pilot.pause()
+        assert session.notice == "the last of this line's 3 nodes"
+        await pilot.press("g", "enter")
+        await pilot.pause()
+        assert session.notice == "no node of this line runs in this pass"
+        session.notice = ""
+        await pilot.press("l")
+        await pilot.pause()
+        assert session.notice == "no node of this line runs in this pass"
+
+
+async def test_the_only_file_and_the_only_node_of_a_line(walked) -> None:
+    session = Session.from_snapshot(two_outputs_report((1.0, 10.0)))
+    async with walked(session) as pilot:
+        await pilot.press("n", "n", "2", "right_square_bracket")
+        await pilot.pause()
+        assert session.notice == "the pass goes through this file alone"
+        await pilot.press("l")
+        await pilot.pause()
+        assert session.notice == "the only node of this line"

@@ -15,7 +15,7 @@ from gradscope.model.source_lines import SourceLines
 from gradscope.model.tape import Tape
 from gradscope.tui import colours
 from gradscope.tui.glyphs import CURSOR, PLAYHEAD, RUN, SEED
-from gradscope.tui.messages import NodeWanted, RowSelected, StepWanted
+from gradscope.tui.messages import NodeWanted, RowSelected, Said, StepWanted
 from gradscope.tui.pane import Pane
 from gradscope.tui.widgets.line import Line, cells, fit
 from gradscope.tui.widgets.source_marks import Mark, calls, mark, marked_lines, node_of
@@ -32,6 +32,10 @@ FIXED = 6
 """cells besides the line number's digits and the code"""
 ORIGIN_SOUGHT = 200
 """steps of a folded row that are looked at for one whose line is known"""
+
+
+NO_NODE = "no node of this line runs in this pass"
+NO_PASS = "no pass is recorded here"
 
 
 class Place(NamedTuple):
@@ -85,6 +89,8 @@ class SourcePane(Pane):
             at = self._files.index(self._list.file) if self._list.file in self._files else -min(direction, 0)
             self._list.turn_to(self._files[(at + direction) % len(self._files)])
             self._write_title()
+        else:
+            self.post_message(Said("the pass goes through this file alone" if self._files else NO_PASS))
 
     def action_move(self, lines: int) -> None:
         self._list.move(lines)
@@ -252,6 +258,7 @@ class SourceList(VirtualList):
         """Select the next or the previous of the nodes that the cursor's line made, in the order in which they run."""
         view = self._view
         if view is None or view.tape is None:
+            self.post_message(Said(NO_PASS))
             return
         steps = SourceLines.of(view.tape.graph, view.tape).steps(*self.cursor)
         node = self._node(self.cursor)
@@ -259,6 +266,12 @@ class SourceList(VirtualList):
         place = bisect_right(steps, at) if direction > 0 else bisect_left(steps, at) - 1
         if 0 <= place < len(steps):
             self.post_message(NodeWanted(view.tape.node_at(steps[place])))
+        elif not steps:
+            self.post_message(Said(NO_NODE))
+        elif len(steps) == 1:
+            self.post_message(Said("the only node of this line"))
+        else:
+            self.post_message(Said(f"the {'last' if direction > 0 else 'first'} of this line's {len(steps):,} nodes"))
 
     def open(self) -> None:
         """The playhead jumps to what the cursor's line made."""
@@ -267,6 +280,8 @@ class SourceList(VirtualList):
             self.post_message(NodeWanted(node, run=True))
         elif self.cursor == self._call and view is not None and view.tape is not None and not self._without_call:
             self.post_message(StepWanted(0))
+        else:
+            self.post_message(Said(NO_PASS if view is None or view.tape is None else NO_NODE))
 
     def _node(self, place: Place) -> int | None:
         """The node that a line stands for: the selected one, else the one that ran last, else the first that will."""
@@ -328,7 +343,9 @@ class SourceList(VirtualList):
         if place == self._call and self._call.line:
             if self._without_call:
                 return Mark(" ", ("the script stands here",), short="stands here")
-            return Mark(SEED, ("seed" if tape is not None else "backward call",))
+            return Mark(
+                SEED, ("seed" if tape is not None else "backward call",), short="seed" if tape is not None else "backward"
+            )
         if tape is None or view is None:
             return self._calls.get(place.line)
         chosen = self._chosen if selected and self._chosen is not None and self._line_of(self._chosen) == place else None

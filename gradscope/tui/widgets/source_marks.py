@@ -114,7 +114,7 @@ def node_of(tape: Tape, file: str, line: int, step: int) -> int | None:
 def calls(lines: Sequence[str]) -> Mapping[int, Mark]:
     """The lines that look like backward calls, while the script has not been stopped."""
     return {
-        number: Mark(SEED, ("backward call",))
+        number: Mark(SEED, ("backward call",), short="backward")
         for number, text in enumerate(lines, 1)
         if _CALLS.search(text) and not text.lstrip().startswith("#")
     }
