@@ -210,7 +210,7 @@ def compiled_aot_eager() -> object:
     return compiled("aot_eager")
 
 
-@rows.add('`torch.compile(backend="inductor")`', calls=2)
+@rows.add('`torch.compile(backend="inductor")`, where a C++ compiler is', calls=2)
 def compiled_inductor() -> object:
     torch._dynamo.reset()
     x = torch.randn(4, requires_grad=True)
