@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,6 +142,9 @@ class Places:
             span = expression_that_made(code.co_filename, line, op, last, after)
         made_by = statements.statement(code.co_filename, line, span[2] if span else None)
         whole = span is not None and made_by.node is not None and statements.makes_result(made_by.node, span)
+        augmented = isinstance(made_by.node, ast.AugAssign)
+        if guessed and augmented and op == "CopySlices":
+            whole = False  # of the part that is operated on, or of the tensor that it is put back into: not told
         module = place.module() if place.module is not None else None
         found = Origin(
             file=code.co_filename,
@@ -151,10 +155,11 @@ class Places:
             torch_function="" if place.function is None else function_name(self._torch, place.function),
             code=made_by.code,
             expression="" if span is None else statements.expression(code.co_filename, span),
-            target=made_by.target if whole else "",
+            target=statements.name_of_result(made_by.node, span, op) if whole and made_by.node and span else "",
             frames=library_frames.told(place.below),
         )
-        place.origins[(op, last) if guessed else ("", False)] = found
+        by_op = guessed or augmented
+        place.origins[(op, last) if by_op else ("", False)] = found
         return found
 
     def _watch(self, module: Any, key: Key) -> None:

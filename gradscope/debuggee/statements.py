@@ -20,12 +20,13 @@ class Statement:
 
     code: str
     target: str
-    """The one name (or attribute) it assigns to; empty when there is none or there are several."""
+    """The one name (or attribute) it assigns to, or into: `work` of `work[0] *= 3`; empty when there is none or several."""
     first: int
     last: int
     node: ast.stmt | None = field(default=None, repr=False, compare=False)
 
 
+_PUTS = ("CopySlices", "IndexPutBackward0")
 _NOTHING = Statement("", "", 0, 0)
 
 
@@ -78,11 +79,29 @@ def calls_at(file: str, line: int, span: Span | None) -> list[ast.Call]:
 def makes_result(made_by: ast.stmt, span: Span) -> bool:
     """Whether the expression with this span is the whole of what the statement assigns."""
     if isinstance(made_by, ast.AugAssign):
-        return span_of(made_by) == span
+        return span in (span_of(made_by), span_of(made_by.target))
     if isinstance(made_by, ast.Assign) and len(made_by.targets) == 1 and isinstance(made_by.targets[0], ast.Subscript):
         return span_of(made_by.targets[0]) == span
     value = getattr(made_by, "value", None)
     return isinstance(value, ast.expr) and span_of(value) == span
+
+
+def name_of_result(made_by: ast.stmt, span: Span, op: str) -> str:
+    """What a node is the gradient of, where that is what the statement assigns: `work[0]`, or `work` once that is put back.
+
+    An in-place operation on a view makes the view, and a `CopySlices` for the tensor that it is a view of, whose name is known
+    only where the statement says it.
+
+    Args:
+        made_by: an assignment to one target.
+        span: of the whole result (`makes_result`).
+        op: the node's name.
+    """
+    if not isinstance(made_by, ast.AugAssign):
+        return _target(made_by)
+    if span == span_of(made_by):
+        return "" if op in _PUTS else ast.unparse(made_by.target)
+    return _target(made_by) if op in _PUTS else ""
 
 
 def expression(file: str, span: Span) -> str:

@@ -194,7 +194,21 @@ class BackwardGraph:
         if index == UNKNOWN or not self._makes_target[node]:
             return ""
         target = self.columns.origins[index].target
-        return f"∂{target}" if target else ""
+        return f"∂{target}" if target and self._may_be(node, target) else ""
+
+    def _may_be(self, node: int, target: str) -> bool:
+        """False for a tensor that was written into through a view, `flat[0] = 1`, and goes by another name itself."""
+        now, base = self.columns.origins[self._origin[node]], node
+        while self.op(base) == "CopySlices":
+            edges = self.out_edges(base)
+            if not edges or self.slot[edges[0]] != 0:
+                return True
+            base = self.target[edges[0]]
+        before = self.origin_index(base)
+        if before == UNKNOWN or base == node or not self._makes_target[base]:
+            return True
+        was = self.columns.origins[before]
+        return was.target in ("", target) or (was.file, was.function) != (now.file, now.function)
 
     # ------------------------------------------------------------ networkx
 

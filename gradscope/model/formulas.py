@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import CodePlace
 from gradscope.model.derivatives import Entry
+from gradscope.model.edge_names import sent_name
 from gradscope.model.elementwise import delivered
 from gradscope.model.formula_nodes import BY_HAND, LINEAR, NODES
 from gradscope.model.notation import Written, rewritten, write
@@ -241,11 +242,7 @@ def _names(graph: BackwardGraph, edges: Mapping[str, Sequence[int]]) -> dict[str
 
 def target_name(graph: BackwardGraph, edge: int) -> str:
     """What the person calls the tensor that an edge's gradient is of; empty where it has no name."""
-    target = graph.target[edge]
-    for place in graph.leaves_at(target):
-        if graph.leaves[place].input_nr == graph.input_nr[edge]:
-            return graph.leaves[place].name
-    name = graph.gradient_name(target).removeprefix("∂")
+    target, name = graph.target[edge], sent_name(graph, edge)
     if not name and graph.op(target) == "TBackward0" and graph.out_edges(target):
         turned = target_name(graph, graph.out_edges(target)[0])  # of a linear layer: its weight, transposed
         return f"{turned}ᵀ" if turned else ""

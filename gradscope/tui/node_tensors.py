@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.edge_names import sent_name
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
@@ -57,10 +58,7 @@ def _sends(graph: BackwardGraph, tape: Tape, playhead_step: int, step: int) -> l
     found = []
     for one in tape.sent_by(step):
         target, input_nr = graph.target[one.edge], graph.input_nr[one.edge]
-        leaf = graph.leaf_at(target)
-        name = (
-            graph.leaves[leaf].name if leaf is not None else graph.gradient_name(target).removeprefix("∂") or graph.short(target)
-        )
+        name = sent_name(graph, one.edge) or graph.short(target)
         role = graph.role(one.edge)
         found.append((f"sends → {name}" + (f" ({role})" if role else ""), one.tensor))
         done, total = playhead.count_so_far(graph, tape, playhead_step, target, input_nr)

@@ -14,6 +14,7 @@ from gradscope.findings.hooked import late
 from gradscope.model import compare, playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import UNKNOWN
+from gradscope.model.edge_names import sent_name
 from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View
@@ -185,7 +186,7 @@ class StepPage:
         leaf = self.graph.leaf_at(node)
         if leaf is not None:
             return [("→ ", LEAF), (shorter(self.graph.leaves[leaf].name), LEAF)]
-        return [("→ ", MUTED), (self.tensor_name(node) or self.graph.short(node), TEXT)]
+        return [("→ ", MUTED), (sent_name(self.graph, edge) or self.graph.short(node), TEXT)]
 
     def change(self, one: Contribution, came: float) -> Content:
         """By how much the step changed the norm; Δ to the first pass while a seed is edited."""
@@ -378,10 +379,6 @@ class StepPage:
     def leaf_gradient(self, place: int) -> str:
         leaf = self.graph.leaves[place]
         return f"returned for {leaf.name}" if self.view.returns and leaf.target else self.view.gradient_of(leaf)
-
-    def tensor_name(self, node: int) -> str:
-        """`b` for the node whose gradient is ∂b."""
-        return self.graph.gradient_name(node).removeprefix("∂")
 
     def source(self, one: Contribution) -> str:
         return "seed" if one.source == UNKNOWN else self.graph.short(one.source)
