@@ -13,6 +13,8 @@ import torch
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Classes whose tensors are all that there is to them."""
+TRACED = ("FakeTensor", "FunctionalTensor")
+"""Classes of a compiler's traces, which stay alive with what it has compiled."""
 
 
 class Opaque(TypeError):
@@ -73,6 +75,8 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
     """Whether the tensor has no memory of its own, or another than what its elements are in (a nested one)."""
+    if type(tensor).__name__ in TRACED:  # has no numbers; torch warns of whoever asks for its memory
+        return True
     try:
         return tensor.is_nested or (tensor.untyped_storage().data_ptr() == 0 and tensor.numel() > 0)
     except Exception:

@@ -31,6 +31,7 @@ import torch
 from gradscope.debuggee import frame_locals, person_code
 from gradscope.debuggee.engine import version_keeper
 from gradscope.debuggee.exactness import same_bits
+from gradscope.debuggee.parts import TRACED
 
 _SCANNED = 10_000
 """Objects whose contents are looked at in one go."""
@@ -52,7 +53,7 @@ class Living:
         found = cls([], [], [], [])
         everything = gc.get_objects()
         kinds = set(map(type, everything))
-        tensors = {kind for kind in kinds if issubclass(kind, torch.Tensor)}
+        tensors = {kind for kind in kinds if issubclass(kind, torch.Tensor) and kind.__name__ not in TRACED}
         modules = {kind for kind in kinds if issubclass(kind, torch.nn.Module)}
         optimizers = {kind for kind in kinds if issubclass(kind, torch.optim.Optimizer)}
         wanted = tensors | modules | optimizers
