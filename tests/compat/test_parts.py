@@ -12,6 +12,7 @@ from torch.masked import masked_tensor
 from gradscope.debuggee.engine import gradient_edge
 from gradscope.debuggee.exactness import accumulated, same_bits, summed
 from gradscope.debuggee.parts import Opaque, copied, elements_of, is_foreign, is_wrapper
+from gradscope.debuggee.saved_state import Living
 from gradscope.debuggee.summaries import summarise
 from gradscope.debuggee.tensor_data import bytes_of, values_of
 from gradscope.errors import UsageError
@@ -94,3 +95,13 @@ def test_the_end_of_a_leaf_that_has_no_views() -> None:
         assert edge.output_nr == 0
         assert edge.node.variable is leaf
     assert Scaled.calls == 0
+
+
+def test_tensors_of_a_trace_are_left_alone() -> None:
+    """They stay alive with compiled code, and torch warns of whoever asks for their memory (warnings are errors here)."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(4, requires_grad=True)
+    assert is_wrapper(fake)
+    assert not any(leaf is fake for leaf in Living.find().leaves)
