@@ -208,20 +208,21 @@ class StepPage:
             place = self.graph.target[one.edge], self.graph.input_nr[one.edge]
             if place not in seen:
                 seen.add(place)
-                self.gathering(*place, brief=True)
+                self.gathering(*place, called=sent_name(self.graph, one.edge))
 
-    def gathering(self, node: int, input_nr: int, brief: bool = False) -> None:
+    def gathering(self, node: int, input_nr: int, called: str | None = None) -> None:
         """One gradient slot at the playhead: `x.grad  1 of 3 contributions` and the contributions.
 
-        Brief is for what was just sent to: a node that gets nothing else needs no account of its own.
+        `called` is for what was just sent to, by the sending line: if it gets nothing else it needs no account of its own.
         """
+        brief = called is not None
         slot = near(self.tape, self.view.playhead, node, input_nr)
         leaf = self.leaf_of(node, input_nr)
         if brief and leaf is None and slot.total == 1:
             return
         if brief:
             self.ledger.line()
-        name = self.graph.gradient_name(node) or f"gradient of {self.graph.short(node)}"
+        name = (f"∂{called}" if called else self.graph.gradient_name(node)) or f"gradient of {self.graph.short(node)}"
         if leaf is not None:
             name = self.leaf_gradient(leaf)
         elif len(self.slots(node)) > 1:
