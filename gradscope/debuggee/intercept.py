@@ -289,11 +289,13 @@ def _surely_fits(roots: Sequence[Any], seeds: Sequence[Any]) -> bool:
         if seed is None:
             if root.requires_grad and not (root.is_floating_point() and root.numel() == 1):
                 return False
-        elif not isinstance(seed, torch.Tensor) or (seed.shape, seed.device) != (root.shape, root.device):
-            return False
-        elif seed.is_complex() != root.is_complex():
+        elif not isinstance(seed, torch.Tensor) or _kind(seed) != _kind(root):
             return False
     return True
+
+
+def _kind(tensor: torch.Tensor) -> tuple[torch.Size, torch.device, bool]:
+    return tensor.shape, tensor.device, tensor.is_complex()
 
 
 def _one_each(roots: Sequence[Any], seeds: Sequence[Any]) -> tuple[torch.Tensor | None, ...]:

@@ -1,4 +1,4 @@
-"""What distributed wrappers do to a backward pass: whose `.grad` they write, and where a pass tried out beforehand would be wrong.
+"""What distributed wrappers do to a backward pass: whose `.grad` they write, and where trying it out beforehand would be wrong.
 
 DistributedDataParallel listens at AccumulateGrad, which an exploring pass does not run: it is exact, on one rank alone too. FSDP
 gathers and scatters inside the pass, and every rank must take part.
