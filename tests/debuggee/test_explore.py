@@ -250,6 +250,8 @@ def test_a_failing_node_ends_the_tape_there() -> None:
     assert (failure.type, passed.graph.op(failure.node)) == ("KeyError", "BrokenBackward")
     assert "gradscope/debuggee" not in failure.traceback
     assert "no such thing" in failure.traceback
+    code = Broken.backward.__code__
+    assert (failure.file, failure.line) == (code.co_filename, code.co_firstlineno + 2)
     assert passed.ops() == ["SumBackward0", "MulBackward0"]
     assert passed.columns.exact == "unchecked"
 
@@ -263,6 +265,7 @@ def test_an_edit_in_place_fails_at_the_node_that_saved() -> None:
     assert passed.columns.failure is not None
     assert passed.graph.op(passed.columns.failure.node) == "ExpBackward0"
     assert passed.ops()[-1] == "MulBackward0"
+    assert (passed.columns.failure.file, passed.columns.failure.line) == ("", 0)
 
 
 def test_a_freed_graph_fails() -> None:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from graphs import FILE, Drawing, two_outputs_drawing
+from endings import ended
+from graphs import FILE, two_outputs_drawing
 
 from gradscope.findings.diagnosis import diagnose
 from gradscope.findings.finding import Related
-from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Change, CodePlace, Failure, Hook, TapeColumns
+from gradscope.model.columns import UNKNOWN, Change, CodePlace, Failure, Hook
 from gradscope.model.folds import Folds
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 from gradscope.session.stepping import AT_END, Walk
 
 MUL, SIN, ADD, X = 0, 1, 2, 3
-
-
-def ended(drawing: Drawing, at: int, node: int, seed: tuple[float, ...] = (1.0, 10.0)) -> tuple[BackwardGraph, TapeColumns]:
-    """The pass without the step `at` and all that come later: that is where the node raised."""
-    graph = drawing.graph()
-    columns = drawing.tape(graph, [seed]).columns
-    whole = Tape(columns, graph)
-    columns.step_node = columns.step_node[: 4 * (at - 1)]
-    for kind, names in (("contribution", ("step", "edge", "tensor", "so_far")), ("arrival", ("step", "input_nr", "tensor"))):
-        kept = sum(step < at for step in getattr(whole, f"{kind}_step"))
-        for name in names:
-            setattr(columns, f"{kind}_{name}", getattr(columns, f"{kind}_{name}")[: 4 * kept])
-    columns.failure = Failure(node, "ValueError", "too big", "", FILE, 3)
-    columns.exact = "unchecked"
-    return graph, columns
 
 
 def test_it_has_the_last_step_and_sends_nothing() -> None:
