@@ -74,6 +74,7 @@ class StepPage:
         self.ledger.line((kind, MUTED), (f"   {owner}" if owner else "", MUTED))
         if leaf.aliases:
             self.ledger.line((f"also {', '.join(leaf.aliases)}", MUTED))
+        remarks.of_failure(self.ledger, self.tape, leaf.node)
 
     def several(self, nodes: list[int], count: int) -> None:
         """Leaves that share a row."""
