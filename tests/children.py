@@ -20,7 +20,7 @@ from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Configure, Refused, Report, Request
 from gradscope.session.launcher import Launched
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 DRIVER = Path(__file__).parent / "process" / "headless_driver.py"
 ROOT = Path(__file__).parents[1]
 
