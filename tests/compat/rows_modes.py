@@ -14,6 +14,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+with (
+    warnings.catch_warnings()
+):  # else compiled at the first dual tensor, which fails once other rows have changed how torch compiles
+    warnings.simplefilter("ignore")
+    import torch._decomp.decompositions_for_jvp
+
 rows = Rows()
 
 
