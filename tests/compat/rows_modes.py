@@ -14,9 +14,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-with (
-    warnings.catch_warnings()
-):  # else compiled at the first dual tensor, which fails once other rows have changed how torch compiles
+# Else compiled at the first dual tensor, which fails once other rows have changed how torch compiles.
+with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import torch._decomp.decompositions_for_jvp
 
