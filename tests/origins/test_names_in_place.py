@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import torch
@@ -16,6 +17,11 @@ from gradscope.model.backward_graph import BackwardGraph
 X = torch.ones(10, 4, requires_grad=True)
 
 
+def tells_parts(origins: Origins) -> bool:
+    """Whether a node is known to come from a part of its line: by the instruction, with the positions that Python 3.11 has."""
+    return isinstance(origins, ModeOrigins) and sys.version_info >= (3, 11)
+
+
 def named(origins: Origins, tensor: torch.Tensor) -> list[tuple[str, str, tuple[int, ...] | None]]:
     """Op, name and shape of the nodes in forward order."""
     assert nodes(tensor)
@@ -25,19 +31,19 @@ def named(origins: Origins, tensor: torch.Tensor) -> list[tuple[str, str, tuple[
 
 
 def test_an_operation_on_a_part_makes_the_part_and_then_the_whole(origins: Origins) -> None:
-    by_mode = isinstance(origins, ModeOrigins)
+    placed = tells_parts(origins)
     work = X.clone()
     work[0] *= 3
     assert named(origins, work) == [
         ("Clone", "work", (10, 4)),
         ("CopySlices", "", (10, 4)),
-        ("AsStrided", "work[0]" if by_mode else "", (4,)),
-        ("CopySlices", "work" if by_mode else "", (10, 4)),
+        ("AsStrided", "work[0]" if placed else "", (4,)),
+        ("CopySlices", "work" if placed else "", (10, 4)),
     ]
 
 
 def test_slices_and_attributes(origins: Origins) -> None:
-    by_mode = isinstance(origins, ModeOrigins)
+    placed = tells_parts(origins)
     held = SimpleNamespace()
     held.h = X.clone()
     held.h *= 2
@@ -47,8 +53,8 @@ def test_slices_and_attributes(origins: Origins) -> None:
         ("Clone", "held.h", (10, 4)),
         ("Mul", "held.h", (10, 4)),
         ("CopySlices", "", (10, 4)),
-        ("AsStrided", "held.h[2:4, 1]" if by_mode else "", (2,)),
-        ("CopySlices", "held.h" if by_mode else "", (10, 4)),
+        ("AsStrided", "held.h[2:4, 1]" if placed else "", (2,)),
+        ("CopySlices", "held.h" if placed else "", (10, 4)),
         ("CopySlices", "held.h", (10, 4)),
     ]
 
