@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gradscope.model.backward_graph import BackwardGraph, _period
-from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, LocalDerivative, Mismatch, Origin, Root, Seed, TapeColumns
+from gradscope.model.columns import GraphColumns, Leaf, LocalDerivative, Mismatch, Root, Seed, TapeColumns
+from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR, TensorColumns
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from graphs import Table
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import HERE, SavedColumns, SavedTable
 from gradscope.protocol.messages import Inspected
 

@@ -8,7 +8,8 @@ from typing import Any
 from graphs import FILE, gpt_like, two_outputs_drawing
 from keeping import Kept, inspected, table
 
-from gradscope.model.columns import Change, CodePlace, Hook, HookEffect
+from gradscope.model.columns import Change, Hook, HookEffect
+from gradscope.model.places import CodePlace
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import Call
 from gradscope.session.stepping import Walk

@@ -25,7 +25,7 @@ from gradscope.debuggee.modes import dispatch_mode
 from gradscope.debuggee.reducers import refusal_of_wrappers, wrappers_of, writes
 from gradscope.debuggee.saved_state import Living
 from gradscope.debuggee.summaries import Kind
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 Differentiable = torch.Tensor | GradientEdge
 """What torch differentiates, and differentiates for."""

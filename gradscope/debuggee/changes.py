@@ -20,7 +20,8 @@ from gradscope.debuggee.change_text import ChangeError
 from gradscope.debuggee.engine import graph_task, newest_graph_task
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.seeds import Root
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 
 Gradients = Sequence[torch.Tensor | None]
 Slot = tuple[int, int]

@@ -24,7 +24,7 @@ from gradscope.debuggee.record import Cancelled
 from gradscope.debuggee.sandbox import Sandbox
 from gradscope.errors import UsageError
 from gradscope.model.checks import CheckResult
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 Poll = Callable[[int], bool]
 

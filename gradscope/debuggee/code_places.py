@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import person_code
-from gradscope.model.columns import CodePlace
+from gradscope.model.places import CodePlace
 
 _CARRIERS = ("fn", "func", "hook", "user_hook")
 """What torch calls the script's function in the closures and objects that it wraps round one."""

@@ -19,7 +19,8 @@ from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.parts import Opaque, copied, detached
 from gradscope.debuggee.record import Recording
 from gradscope.debuggee.tape_builder import Held, TapeBuilder
-from gradscope.model.columns import UNKNOWN, Seed, TapeColumns
+from gradscope.model.columns import Seed, TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 RAN_BEFORE = (

@@ -24,7 +24,8 @@ from gradscope.debuggee.record import Cancelled, Gradients, Poll, Recording
 from gradscope.debuggee.sandbox import Sandbox
 from gradscope.debuggee.tape_builder import Held, SeedSlot, TapeBuilder
 from gradscope.errors import GradscopeError
-from gradscope.model.columns import UNKNOWN, Failure, Seed, TapeColumns
+from gradscope.model.columns import Failure, Seed, TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 _FIRST = 1 << 64

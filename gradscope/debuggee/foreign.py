@@ -19,7 +19,7 @@ from gradscope.debuggee.code_places import name_of, own_function, own_functions
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.parts import is_foreign
 from gradscope.debuggee.reducers import refusal_of_python
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from gradscope.debuggee.node_check import DIFFERENCES, LINEARITY, TOLERANCE, Nod
 from gradscope.debuggee.record import Cancelled
 from gradscope.debuggee.saved_state import Containers, Generators
 from gradscope.model.checks import RIGHT, WRONG, CheckRow
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 RECORDED = "the recorded step against float64"
 

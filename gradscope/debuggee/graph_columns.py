@@ -13,7 +13,8 @@ from gradscope.debuggee.edge_roles import edge_roles
 from gradscope.debuggee.interned import Interned
 from gradscope.debuggee.local_derivative import local_derivatives
 from gradscope.debuggee.modes import modes_off
-from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf, Origin, Root
+from gradscope.model.columns import GraphColumns, Leaf, Root
+from gradscope.model.places import UNKNOWN, Origin
 
 OriginOf = Callable[[int, str], Origin | None]
 """sequence number and op -> the forward call that made the node"""

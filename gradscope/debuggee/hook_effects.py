@@ -21,7 +21,8 @@ from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.hooks import Chain, Gradients
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.parts import copied
-from gradscope.model.columns import UNKNOWN, HookEffect
+from gradscope.model.columns import HookEffect
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 if TYPE_CHECKING:

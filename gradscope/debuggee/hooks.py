@@ -17,7 +17,8 @@ from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.code_places import backward_of, module_hook, name_of, place_of
 from gradscope.debuggee.engine import AccumulateGrad
 from gradscope.debuggee.foreign import unpack_hooks_of
-from gradscope.model.columns import UNKNOWN, CodePlace, Hook
+from gradscope.model.columns import Hook
+from gradscope.model.places import UNKNOWN, CodePlace
 
 if TYPE_CHECKING:
     from gradscope.debuggee.capture import Captured

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradscope.debuggee import statements
 from gradscope.debuggee.person_code import TORCH, kind
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 _MADE_OF_OTHERS = {"clone", "detach", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"}
 """methods that make a tensor of another one"""

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 from gradscope.debuggee import person_code
 from gradscope.debuggee.code_position import function_of, position
-from gradscope.model.columns import CodePlace
+from gradscope.model.places import CodePlace
 
 _PLUMBING = {
     "nn/modules/module.py",

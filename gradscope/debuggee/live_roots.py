@@ -12,7 +12,7 @@ from typing import Any
 from gradscope.debuggee import frame_locals
 from gradscope.debuggee.person_code import PERSON, kind
 from gradscope.debuggee.person_code import frames as frames_of
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 from gradscope.protocol.messages import LiveTensor
 
 _ITEMS = 1000

@@ -17,7 +17,7 @@ from typing import Any
 from gradscope.debuggee import alive, leaf_lines, person_code
 from gradscope.debuggee.holdings import Holdings, is_module
 from gradscope.debuggee.owners import Owners
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.engine import run_engine
-from gradscope.model.columns import UNKNOWN, TapeColumns
+from gradscope.model.columns import TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 Gradients = Sequence[torch.Tensor | None]

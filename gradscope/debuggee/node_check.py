@@ -14,7 +14,7 @@ from gradscope.debuggee.modes import modes_on
 from gradscope.debuggee.node_calls import Gradients
 from gradscope.debuggee.record import Cancelled
 from gradscope.model.checks import RIGHT, UNKNOWN_RESULT, WRONG, CheckRow
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 """for differences, relative to the greatest derivative, by the dtype in which the backward computes"""

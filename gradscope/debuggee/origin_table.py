@@ -14,7 +14,7 @@ from gradscope.debuggee.occurrences import Line, count
 from gradscope.debuggee.places import Key, Place, Places
 from gradscope.debuggee.spans import Spans
 from gradscope.debuggee.whereabouts import finder
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 
 class Origins:

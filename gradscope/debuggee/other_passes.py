@@ -12,7 +12,7 @@ from typing import Any
 
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.engine import graph_task, newest_graph_task
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 NESTED = "a backward pass inside this one writes its .grad too"
 ANOTHER_THREAD = "another thread's backward pass writes its .grad too"

@@ -14,7 +14,7 @@ from gradscope.debuggee import library_frames, statements
 from gradscope.debuggee.code_position import function_of, position
 from gradscope.debuggee.made_by import expression_that_made
 from gradscope.debuggee.torch_functions import function_name
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 Key = tuple[Any, ...]
 """(what tells the line, id of the module or 0, …): hashable, and only of numbers and of things that live anyway"""

@@ -29,7 +29,7 @@ from gradscope.debuggee.hook_effects import HookWatch, changed_steps
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.other_passes import PassSorter
 from gradscope.debuggee.parts import Opaque, copied
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 if TYPE_CHECKING:
     from gradscope.debuggee.tape_builder import TapeBuilder

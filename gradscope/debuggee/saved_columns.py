@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from gradscope.debuggee.interned import Interned
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import SavedColumns
 
 OwnerOf = Mapping[int, str]

@@ -20,7 +20,8 @@ from gradscope.debuggee.names import LeafName, Names
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.seeds import Root, numbered, parse_seed
 from gradscope.errors import UsageError
-from gradscope.model.columns import UNKNOWN, GraphColumns, Leaf
+from gradscope.model.columns import GraphColumns, Leaf
+from gradscope.model.places import UNKNOWN
 from gradscope.protocol.messages import Call
 
 

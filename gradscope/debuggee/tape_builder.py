@@ -20,7 +20,8 @@ from gradscope.debuggee.exactness import same_bits, summed
 from gradscope.debuggee.parts import Opaque
 from gradscope.debuggee.record import Gradients
 from gradscope.debuggee.summaries import summarise
-from gradscope.model.columns import UNKNOWN, Change, HookEffect, Mismatch, Seed, TapeColumns
+from gradscope.model.columns import Change, HookEffect, Mismatch, Seed, TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 Entry = tuple[int, Gradients, Gradients]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, GraphColumns, TapeColumns
+from gradscope.model.columns import GraphColumns, TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import STATES, Looked, SavedColumns
 from gradscope.model.tensors import NO_TENSOR, TensorColumns
 

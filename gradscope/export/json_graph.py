@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Hook, Origin, Root
+from gradscope.model.columns import Hook, Root
+from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import SavedTable
 
 Fields = dict[str, object]

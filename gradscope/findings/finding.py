@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 SEVERITIES = ("error", "warning", "info")
 """Worst first."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.place import at_node
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 
 GROWTH = 1e6

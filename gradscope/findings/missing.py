@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.place import at_node
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Leaf
+from gradscope.model.columns import Leaf
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 

@@ -8,7 +8,8 @@ from gradscope.findings.finding import Finding, Related
 from gradscope.findings.hooked import SENDING, after_step, before_step, spoken
 from gradscope.findings.place import at_node, foreign_places, listed, name
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Hook, HookEffect
+from gradscope.model.columns import Hook, HookEffect
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 

@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from gradscope.model.columns import UNKNOWN, GraphColumns, Hook, Leaf, LocalDerivative, Origin, Root
+from gradscope.model.columns import GraphColumns, Hook, Leaf, LocalDerivative, Root
+from gradscope.model.places import UNKNOWN, Origin
 
 if TYPE_CHECKING:
     import networkx

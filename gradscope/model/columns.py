@@ -9,45 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gradscope.model.facts import CallFacts, PassFacts
+from gradscope.model.places import UNKNOWN, CodePlace, Origin
 from gradscope.model.tensors import TensorColumns
-
-UNKNOWN = -1
-
-
-@dataclass(frozen=True, slots=True)
-class CodePlace:
-    """A stretch of a source file."""
-
-    file: str
-    line: int
-    function: str
-    last: int = 0
-    """the last line of it, where it is a whole function; else 0"""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The forward call that made a node: the innermost frame of the person's own code."""
-
-    file: str
-    """Absolute path, or `<string>` and the like as Python names it."""
-    line: int
-    function: str
-    """`co_qualname` where Python has it, else `co_name`."""
-    module: str = ""
-    """Path of the innermost nn.Module whose forward was running: `h.5.attn`; empty outside modules."""
-    module_type: str = ""
-    """Class name of that module: `Attention`."""
-    torch_function: str = ""
-    """The public torch function called: `torch.nn.functional.linear`, `Tensor.sin`."""
-    code: str = ""
-    """The statement at that line as the person wrote it, joined to one line: `b = x.sin()`."""
-    expression: str = ""
-    """The part of the statement that is this call, where Python tells (3.11+): `x[0] ** 2`."""
-    target: str = ""
-    """The name the statement assigns its result to, if it does to exactly one: `b`."""
-    frames: tuple[CodePlace, ...] = ()
-    """The library frames below the person's, outermost first: where in torch's own modules, or another package's, the call is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +111,7 @@ class GraphColumns:
     """of all nodes, by node and in the order in which they run"""
     backward_code: dict[int, CodePlace] = field(default_factory=dict)
     """node of a custom Function -> its backward"""
+    facts: CallFacts = field(default_factory=CallFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,3 +239,4 @@ class TapeColumns:
     hook_effects: list[HookEffect] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     """the what-ifs of this pass, in the order in which they were made"""
+    facts: PassFacts = field(default_factory=PassFacts)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from gradscope.model.backward_graph import BackwardGraph, short_op
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import KNOWN_COUNTS, KNOWN_NORM, NO_TENSOR
 

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 _PLACES = ast.Name | ast.Attribute | ast.Subscript
 """Expressions that name a tensor and make none."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import CodePlace
 from gradscope.model.derivatives import Entry
 from gradscope.model.edge_names import sent_name
 from gradscope.model.elementwise import delivered
 from gradscope.model.formula_nodes import BY_HAND, LINEAR, NODES
 from gradscope.model.notation import Written, rewritten, write
+from gradscope.model.places import CodePlace
 
 NOT_READ = "torch's derivative table is not read yet"
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.repeats import Repeat, find_repeats
 from gradscope.model.tape import Tape
 

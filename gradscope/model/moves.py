@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.modules import Outline
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 
 

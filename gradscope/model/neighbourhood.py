@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import NO_TENSOR
 

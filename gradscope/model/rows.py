@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.folds import Folds
 from gradscope.model.modules import CALL, MODULE, REPEATED, ROUND, Group, Item, Outline, Span
+from gradscope.model.places import UNKNOWN
 from gradscope.model.plumbing import hidden_steps
 from gradscope.model.rails import Rail, Rails
 from gradscope.model.tape import Tape

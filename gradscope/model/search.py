@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 

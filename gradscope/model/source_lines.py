@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from gradscope.model.backward_graph import BackwardGraph, short_op
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 

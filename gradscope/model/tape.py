@@ -13,7 +13,8 @@ from itertools import accumulate
 from typing import Any
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Failure, HookEffect, Seed, TapeColumns
+from gradscope.model.columns import Failure, HookEffect, Seed, TapeColumns
+from gradscope.model.places import UNKNOWN
 from gradscope.model.raised import came_to, extended
 from gradscope.model.tensors import KNOWN_COUNTS, KNOWN_NORM, NO_TENSOR, Summary, TensorTable
 

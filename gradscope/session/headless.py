@@ -12,7 +12,8 @@ from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
 from gradscope.findings.missing import reaches_unseen
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Failure
+from gradscope.model.columns import Failure
+from gradscope.model.places import UNKNOWN
 from gradscope.model.report import Report, StopReport
 from gradscope.protocol.channel import Closed
 from gradscope.protocol.messages import Resume

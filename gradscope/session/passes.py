@@ -8,7 +8,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR, Value
 

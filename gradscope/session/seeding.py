@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR, Value
 from gradscope.session.passes import cells

@@ -7,8 +7,8 @@ import os
 from gradscope.errors import GradscopeError
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.formulas import Formulas
+from gradscope.model.places import UNKNOWN
 from gradscope.model.report import Report
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m

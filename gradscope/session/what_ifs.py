@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.session.browsing import NOTHING, Browsing
 from gradscope.session.passes import asked_for, repeatable, same_changes, with_seeds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.edge_names import sent_name
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
 from gradscope.tui.widgets.selected import selected

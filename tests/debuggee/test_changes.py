@@ -17,7 +17,8 @@ from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.explore import explore
 from gradscope.debuggee.seeds import Root
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("noted")
 

@@ -14,7 +14,7 @@ from gradscope.debuggee.capture import capture
 from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.explore import CannotExplore, explore
 from gradscope.debuggee.record import Cancelled
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 
 
 def two_outputs() -> tuple[torch.Tensor, torch.Tensor]:

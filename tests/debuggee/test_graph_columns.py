@@ -7,7 +7,7 @@ from torch import nn
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.graph_columns import graph_columns
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 
 def test_local_derivatives_and_roles() -> None:

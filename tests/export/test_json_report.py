@@ -18,7 +18,8 @@ from saved_rows import Row, saved_columns
 from gradscope.export.json_report import chunks, schema
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import CodePlace, Hook
+from gradscope.model.columns import Hook
+from gradscope.model.places import CodePlace
 from gradscope.model.report import Commit, Report
 from gradscope.model.saved import RECOMPUTED, SavedTable
 

@@ -22,7 +22,8 @@ from gradscope.export.formats import export
 from gradscope.export.snapshot import MANIFEST, chunks, read
 from gradscope.findings.finding import Finding
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import Change, CodePlace, Hook, HookEffect
+from gradscope.model.columns import Change, Hook, HookEffect
+from gradscope.model.places import CodePlace
 from gradscope.model.report import CallInfo, Report, StopReport
 from gradscope.model.saved import FREED, Looked, SavedTable
 from gradscope.model.tape import Tape

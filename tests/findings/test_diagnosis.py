@@ -6,7 +6,8 @@ import pytest
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related
-from gradscope.model.columns import UNKNOWN, Failure, Mismatch
+from gradscope.model.columns import Failure, Mismatch
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 
 FILE = "/home/ada/bug.py"

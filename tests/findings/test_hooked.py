@@ -10,7 +10,8 @@ import pytest
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, CodePlace, Hook, HookEffect
+from gradscope.model.columns import Hook, HookEffect
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.model.tape import Tape
 
 FILE = "/home/ada/bug.py"

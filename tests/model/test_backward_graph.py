@@ -6,7 +6,8 @@ import networkx as nx
 import pytest
 
 from gradscope.model.backward_graph import BackwardGraph, short_op
-from gradscope.model.columns import UNKNOWN, GraphColumns
+from gradscope.model.columns import GraphColumns
+from gradscope.model.places import UNKNOWN
 
 MUL, SIN, ADD, X = 0, 1, 2, 3
 

@@ -14,11 +14,11 @@ from torch import nn
 from gradscope.debuggee.capture import capture
 from gradscope.debuggee.graph_columns import graph_columns
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import CodePlace
 from gradscope.model.cpp import to_python
 from gradscope.model.derivatives import Entry, read
 from gradscope.model.formulas import Formula, Formulas, spoken
 from gradscope.model.notation import write
+from gradscope.model.places import CodePlace
 
 
 def formulas() -> Formulas:

@@ -7,8 +7,9 @@ from graphs import FILE, two_outputs_drawing
 
 from gradscope.findings.diagnosis import diagnose
 from gradscope.findings.finding import Related
-from gradscope.model.columns import UNKNOWN, Change, CodePlace, Failure, Hook
+from gradscope.model.columns import Change, Failure, Hook
 from gradscope.model.folds import Folds
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.model.rows import Rows
 from gradscope.model.tape import Tape
 from gradscope.session.stepping import AT_END, Walk

@@ -3,7 +3,7 @@ import math
 import graphs
 import pytest
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tensors import NO_TENSOR
 
 MUL, SIN, ADD, X = 0, 1, 2, 3

@@ -13,7 +13,7 @@ import torch
 
 from gradscope.debuggee import statements
 from gradscope.debuggee.names import leaf_names
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 Lines = Callable[..., list[Any]]
 

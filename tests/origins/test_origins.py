@@ -14,7 +14,7 @@ from torch import nn
 from gradscope.debuggee.mode_origins import ModeOrigins
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
-from gradscope.model.columns import Origin
+from gradscope.model.places import Origin
 
 
 def by_mode(origins: Origins) -> bool:

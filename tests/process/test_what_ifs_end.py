@@ -5,7 +5,8 @@ from __future__ import annotations
 from children import Scripts, Start
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.protocol.messages import (
     Captured,

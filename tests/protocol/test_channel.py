@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.model.columns import GraphColumns, Leaf, LocalDerivative, Origin, Root, TapeColumns
+from gradscope.model.columns import GraphColumns, Leaf, LocalDerivative, Root, TapeColumns
+from gradscope.model.places import Origin
 from gradscope.protocol.channel import Channel, Closed, debuggee_end, session_end
 from gradscope.protocol.messages import (
     Captured,

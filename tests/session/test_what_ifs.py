@@ -13,7 +13,8 @@ from playing import Play
 from gradscope.errors import GradscopeError
 from gradscope.export import json_report
 from gradscope.model.checks import RIGHT, CheckResult, CheckRow
-from gradscope.model.columns import UNKNOWN, Change
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN
 from gradscope.protocol import messages as m
 
 NODE = 1

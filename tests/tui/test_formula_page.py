@@ -17,8 +17,8 @@ from gradscope.debuggee.explore import explore
 from gradscope.debuggee.graph_columns import graph_columns
 from gradscope.debuggee.saved_tensors import read_saved
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import CodePlace
 from gradscope.model.formulas import Formulas
+from gradscope.model.places import CodePlace
 from gradscope.model.saved import SavedTable
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m

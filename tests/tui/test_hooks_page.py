@@ -6,7 +6,8 @@ import graphs
 from pane_app import view_of
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Change, CodePlace, Hook, HookEffect
+from gradscope.model.columns import Change, Hook, HookEffect
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
 from gradscope.tui.widgets import hooks_page

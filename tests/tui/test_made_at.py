@@ -7,7 +7,7 @@ from dataclasses import replace
 import graphs
 from pane_app import PaneApp, view_of
 
-from gradscope.model.columns import CodePlace
+from gradscope.model.places import CodePlace
 from gradscope.session.view import View
 from gradscope.tui.widgets import node_page
 from gradscope.tui.widgets.jumps import goal_of

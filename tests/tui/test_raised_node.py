@@ -9,7 +9,8 @@ from endings import ended
 from graphs import two_outputs_drawing
 from views import view_of
 
-from gradscope.model.columns import UNKNOWN, Change, CodePlace, Failure
+from gradscope.model.columns import Change, Failure
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.model.tape import Tape
 from gradscope.session.stepping import Walk
 from gradscope.session.view import State, View

@@ -11,7 +11,8 @@ from playing import Play, call
 from textual.widgets import Input
 
 from gradscope.model.checks import RIGHT, UNKNOWN_RESULT, WRONG, CheckResult, CheckRow
-from gradscope.model.columns import UNKNOWN, Change, CodePlace
+from gradscope.model.columns import Change
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.protocol import messages as m
 from gradscope.tui.exploring import NOT_IN_THE_CALL
 from gradscope.tui.screens.what_if import WhatIfPrompt

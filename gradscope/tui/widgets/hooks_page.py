@@ -7,7 +7,8 @@ import os
 from textual.content import Content
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, CodePlace, Hook, HookEffect
+from gradscope.model.columns import Hook, HookEffect
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from textual.content import Content
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import SavedTable
 from gradscope.tui import numbers
 from gradscope.tui.colours import MUTED, TEXT

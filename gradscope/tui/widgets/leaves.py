@@ -14,7 +14,8 @@ from gradscope.findings.hooked import late
 from gradscope.findings.missing import reaches_unseen
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Leaf
+from gradscope.model.columns import Leaf
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from gradscope.model.columns import CodePlace
+from gradscope.model.places import CodePlace
 from gradscope.tui.colours import MUTED
 from gradscope.tui.glyphs import FOLDED, UNFOLDED
 from gradscope.tui.widgets.jumps import leads

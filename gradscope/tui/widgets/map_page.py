@@ -9,9 +9,9 @@ from textual.content import Content
 
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.layers import Layers, layout
 from gradscope.model.neighbourhood import LOOKED_AT, Neighbour, around
+from gradscope.model.places import UNKNOWN
 from gradscope.model.rows import Rows
 from gradscope.model.tape import UNDEFINED, Tape
 from gradscope.model.tensors import NO_TENSOR

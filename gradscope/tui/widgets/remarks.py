@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Failure
+from gradscope.model.columns import Failure
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.session.view import View
 from gradscope.tui.colours import ERROR, MUTED, TEXT, WARNING

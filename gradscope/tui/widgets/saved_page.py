@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import EDITED, FREED, HERE, PACKED, RECOMPUTED, Saved, SavedTable
 from gradscope.model.tensors import Summary, TensorTable
 from gradscope.session.view import State, View

@@ -10,7 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN, Root
+from gradscope.model.columns import Root
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import Value
 from gradscope.session import passes, seeding

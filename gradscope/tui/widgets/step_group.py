@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from textual.content import Content
 
 from gradscope.model import playhead
-from gradscope.model.columns import UNKNOWN
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.tui import numbers

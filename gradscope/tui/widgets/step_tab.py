@@ -13,8 +13,8 @@ from textual.content import Content
 from gradscope.findings.hooked import late
 from gradscope.model import compare, playhead
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.columns import UNKNOWN
 from gradscope.model.edge_names import sent_name
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Contribution, Tape
 from gradscope.model.tensors import INLINE_VALUES, NO_TENSOR
 from gradscope.session.view import View

@@ -1,0 +1,181 @@
+"""What only the running script knows, and findings need: who wrote where, what was cut off, what earlier calls did.
+
+Facts are observations, never judgements: `findings` makes sentences of them. A call's stand in `GraphColumns.facts` and are
+known before it runs, those of a pass in `TapeColumns.facts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradscope.model.places import UNKNOWN, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place at which a tensor with a graph became one without."""
+
+    kind: str
+    """`detach`, `data`, `no_grad`, `inference_mode`, `copy` (torch.tensor of a tensor), `parameter` (wrapped in Parameter again),
+    `flat` (argmax, a comparison, a cast to integers: no derivative), `no_create_graph` (autograd.grad without create_graph),
+    `checkpoint` (a reentrant one none of whose inputs needs a gradient); of casts `item`, `tolist`, `numpy`, `float`, `int`"""
+    origin: Origin
+    leaves: tuple[int, ...] = ()
+    """The leaves, as places in `GraphColumns.leaves`, that lie behind what was cut off."""
+    roots: tuple[int, ...] = ()
+    """The roots that are known to have come of it."""
+    certain: bool = True
+    """False where it is one of several places that could be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """A backward call before this one."""
+
+    number: int
+    kind: str
+    """`backward` or `grad`"""
+    file: str
+    line: int
+    code: str = ""
+    retain_graph: bool = False
+    nodes: int = UNKNOWN
+    """of its graph; UNKNOWN where it went by without being looked at"""
+    old_nodes: int = UNKNOWN
+    """those of them that were made before the call before it at the same line"""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafHistory:
+    """What was in the `.grad` of a leaf before the call, and who left it there. Only for leaves whose `.grad` is not None."""
+
+    leaf: int
+    filled_by: tuple[int, ...] = ()
+    """Numbers of the earlier calls that added to what is there, as far as they were looked at."""
+    unseen: int = 0
+    """so many calls since the last clearing went by without being looked at, and may have added to it too"""
+    zeroed: Origin | None = None
+    """the last zero_grad that cleared it, where there was one"""
+    stepped: Origin | None = None
+    """the last step() of any optimizer after the first of the calls that filled it: what has been used and was kept"""
+    stepped_by: str = ""
+    """`SGD`: the optimizer of that step"""
+    own_step: bool = False
+    """that step was one of the optimizer which owns the leaf"""
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """An elementwise function was given shapes of different rank, and its result is larger than either."""
+
+    node: int
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    result: tuple[int, ...] = ()
+    """the shape that both were expanded to"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Two leaves whose elements lie on the same memory: tied there, not in the graph."""
+
+    leaf: int
+    other: str
+    """name of the other one, which need not be in the graph"""
+    origin: Origin | None = None
+    """where the one was made of the other, where known"""
+
+
+@dataclass(slots=True)
+class CallFacts:
+    """Those of a backward call."""
+
+    cuts: list[Cut] = field(default_factory=list)
+    """in the order in which they came, since the call before"""
+    earlier: list[EarlierCall] = field(default_factory=list)
+    """the last ones, the oldest first"""
+    old_nodes: int = 0
+    """nodes of this graph that were made before the last earlier call at the same line"""
+    bridge: int = UNKNOWN
+    """the newest of the nodes of this graph made before the last earlier call: what ties this graph to an older one"""
+    histories: list[LeafHistory] = field(default_factory=list)
+    broadcasts: list[Broadcast] = field(default_factory=list)
+    shared: list[Shared] = field(default_factory=list)
+    grad_mode_off: Origin | None = None
+    """where gradients were switched off, if they were off when the roots were made and the call came after that"""
+    optimizers: list[str] = field(default_factory=list)
+    """`SGD`, `Adam`: those that live"""
+    names: dict[int, str] = field(default_factory=dict)
+    """node -> the variable that holds the tensor it made, for tensors of the call's frames that are alive"""
+    flat_roots: dict[int, str] = field(default_factory=dict)
+    """root without a graph -> what is known of it: `leaf` (requires no gradient itself), `flat` (an integer or bool dtype)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A saved tensor that is not any more what it was when the node saved it."""
+
+    node: int
+    saved: str
+    """the attribute of the node: `result`, `self`, `weight`"""
+    name: str = ""
+    """the tensor as the person calls it, where known"""
+    leaf: int = UNKNOWN
+    version_saved: int = UNKNOWN
+    version_now: int = UNKNOWN
+    origin: Origin | None = None
+    """the last line that wrote into it"""
+    function: str = ""
+    """`Tensor.relu_`, `Tensor.__setitem__`, `SGD.step`"""
+    silent: bool = False
+    """its version did not change: torch notices nothing"""
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """A node whose saved tensors are gone."""
+
+    node: int
+    call: int
+    """number of the earlier call that freed them; 0 where it is not known"""
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BadValue:
+    """A NaN or an infinity in the forward."""
+
+    node: int
+    """the first node in forward order whose result has one while nothing that it was made of had"""
+    nan: int = 0
+    inf: int = 0
+    numel: int = 0
+    index: tuple[int, ...] | None = None
+    """of the first bad element of the result, where it is known"""
+    value: float | None = None
+    cause: str = ""
+    """what it was made of there: `log of -1.0`, `mean over 0 elements`; empty where it is not known"""
+    certain: bool = True
+    """False where the node is the first that is known, and what came before it was not kept"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """A custom backward wrote into the gradient that it was given."""
+
+    node: int
+    slot: int
+    origin: Origin | None = None
+
+
+@dataclass(slots=True)
+class PassFacts:
+    """Those of one pass."""
+
+    writes: list[Write] = field(default_factory=list)
+    """of the node that failed, and silent ones of any node"""
+    freed: list[Freed] = field(default_factory=list)
+    """of the node that failed"""
+    forward: list[BadValue] = field(default_factory=list)
+    mutated: list[Mutated] = field(default_factory=list)
+    roots_bad: list[int] = field(default_factory=list)
+    """roots whose own value is NaN or infinite"""
