@@ -7,7 +7,6 @@ before it, whatever the hooks did to them; after the script's own call only our 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from gradscope.debuggee.engine import graph_task
 from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.hooks import Chain, Gradients
 from gradscope.debuggee.modes import modes_off
+from gradscope.debuggee.other_passes import others_call
 from gradscope.debuggee.parts import copied
 from gradscope.model.columns import HookEffect
 from gradscope.model.places import UNKNOWN
@@ -60,7 +60,7 @@ class HookWatch:
     def __init__(self, captured: Captured, copy: Copy, *, committed: bool, accumulates: bool) -> None:
         self.missed: list[str] = []
         self._captured, self._copy, self._committed = captured, copy, committed
-        self._alone = threading.active_count() == 1
+        self._alone = not others_call()
         chains = captured.hooks.chains if self._alone else []
         once = [chain for chain in chains if sum(other.table is chain.table for other in chains) == 1]
         self._watched = [
@@ -180,7 +180,7 @@ class HookWatch:
         return builder.number(gradient, self._captured.slot(node, slot))
 
     def _at_slots(self, builder: TapeBuilder, steps: dict[int, int]) -> list[HookEffect]:
-        """Where other threads run, tables are left alone: what one hook made of a slot is told by the sum and what arrived."""
+        """Beside other threads' passes tables are left alone: what one hook made of a slot is told by the sum and what arrived."""
         by_slot: dict[tuple[int, int], list[int]] = {}
         for hook, one in enumerate(self._captured.hooks.listed):
             if one.kind in ARRIVING:

@@ -22,6 +22,7 @@ import torch
 
 from gradscope.debuggee import sandbox, tensor_hooks
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.other_passes import note_caller
 from gradscope.debuggee.untraced import untraced
 
 After = Callable[[BaseException | None], None]
@@ -174,6 +175,7 @@ class Interception:
         decided, self._thread.decided = self._thread.decided, None
         if decided is not None:
             return decided
+        note_caller()
         seeds, keep_graph, create_graph, inputs = args[:4]
         call = BackwardCall(
             number=next(self._numbers),

@@ -17,6 +17,20 @@ from gradscope.model.places import UNKNOWN
 NESTED = "a backward pass inside this one writes its .grad too"
 ANOTHER_THREAD = "another thread's backward pass writes its .grad too"
 
+_callers: set[int] = set()
+"""threads that have made backward calls; by number, as Python gives those of threads that ended to new ones"""
+
+
+def note_caller() -> None:
+    """This thread is making a backward call of the script's."""
+    _callers.add(threading.get_ident())
+
+
+def others_call() -> bool:
+    """Whether another thread that lives makes backward calls too. Threads that only wait or draw a bar are no company."""
+    here = threading.get_ident()
+    return any(thread.ident in _callers and thread.ident != here for thread in threading.enumerate())
+
 
 class PassSorter:
     """Collects what hooks note, of all passes; `sort` gives what belongs to the one that is recorded."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from gradscope.debuggee.capture import capture
 from gradscope.debuggee.changes import WhatIfs
 from gradscope.debuggee.commit import Check
 from gradscope.debuggee.explore import explore
+from gradscope.debuggee.other_passes import note_caller
 from gradscope.findings import diagnose
 from gradscope.model.columns import Change, Hook
 
@@ -101,6 +105,51 @@ def test_each_hook_by_itself(run: Any) -> None:
     assert passed.total(0).tolist() == [330.0, 330.0]
     [step] = passed.columns.hook_changed
     assert passed.tape.node_at(step) == passed.graph.columns.hooks[0].node
+
+
+PATIENCE = 60.0
+
+
+@contextmanager
+def another_thread(*, calls: bool) -> Iterator[None]:
+    """One that lives meanwhile; with `calls` one that makes backward calls of the script's."""
+    begun, over = threading.Event(), threading.Event()
+
+    def live() -> None:
+        if calls:
+            note_caller()
+        begun.set()
+        over.wait(PATIENCE)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("run", [explored, recorded])
+def test_a_thread_that_calls_no_backward_is_no_company(run: Any) -> None:
+    y, _ = all_kinds()
+    with another_thread(calls=False):
+        passed = run(y)
+    assert made(passed, "twice") == ([6.0, 12.0], [12.0, 24.0])
+    assert made(passed, "clip") == ([12.0, 24.0], [10.0, 10.0])
+
+
+@pytest.mark.parametrize("run", [explored, recorded])
+def test_beside_another_thread_that_calls_backward_only_lone_hooks_are_told(run: Any) -> None:
+    y, _ = all_kinds()
+    x = leaf()
+    x.register_hook(twice)
+    with another_thread(calls=True):
+        several, lone = run(y), run((x * 3).sum())
+    assert [effect.hook for effect in several.columns.hook_effects] == []
+    assert made(lone, "twice") == ([3.0, 3.0], [6.0, 6.0])
+    assert made(run(all_kinds()[0]), "twice") == ([6.0, 12.0], [12.0, 24.0])
 
 
 def test_a_hook_that_changes_nothing_has_one_number() -> None:
