@@ -180,7 +180,7 @@ class HookWatch:
         return builder.number(gradient, self._captured.slot(node, slot))
 
     def _at_slots(self, builder: TapeBuilder, steps: dict[int, int]) -> list[HookEffect]:
-        """Beside other threads' passes tables are left alone: what one hook made of a slot is told by the sum and what arrived."""
+        """Beside other threads' passes tables are left alone: what a lone hook made is told by the sum and what arrived."""
         by_slot: dict[tuple[int, int], list[int]] = {}
         for hook, one in enumerate(self._captured.hooks.listed):
             if one.kind in ARRIVING:
