@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd.graph import get_gradient_edge
 
+from gradscope.debuggee.engine import gradient_edge
 from gradscope.debuggee.untraced import skip
 
 _MOST = 1 << 16
@@ -137,7 +137,7 @@ def _saved_inputs(node: Any, names: list[str]) -> list[Any] | str:
     """
     saved = [tensor for tensor in node.saved_tensors if tensor is not None and tensor.requires_grad]
     ends: dict[Any, torch.Tensor] = {
-        (edge.node, edge.output_nr): tensor for edge, tensor in zip(map(get_gradient_edge, saved), saved, strict=True)
+        (edge.node, edge.output_nr): tensor for edge, tensor in zip(map(gradient_edge, saved), saved, strict=True)
     }
     edges = (edge for edge in node.next_functions if edge[0] is not None)
     found: list[Any] = []
@@ -154,5 +154,5 @@ def _same_end(tensor: torch.Tensor, edge: Any, needed: bool) -> bool:
     """Whether the node's edge leads to this tensor: another thread's node may have the same number."""
     if not tensor.requires_grad or not needed:
         return edge[0] is None or not needed
-    end = get_gradient_edge(tensor)
+    end = gradient_edge(tensor)
     return end.node is edge[0] and end.output_nr == edge[1]

@@ -151,7 +151,7 @@ def _unpack_hooks_reader(kind: type) -> Callable[[Any], Any] | None:
         try:
             return quick(node)
         except Exception:  # a list of saved tensors, or none
-            return tuple(hook for name in names for hook in _hooks_one_by_one(node, name))
+            return tuple(hook for name in names for hook in _of_each_saved(node, name, "unpack_hook"))
 
     return read
 
@@ -165,11 +165,12 @@ def unpack_hooks_of(node: Any) -> list[Any]:
     return [hook for hook in (found if type(found) is tuple else (found,)) if hook is not None]
 
 
-def _hooks_one_by_one(node: Any, name: str) -> list[Any]:
+def _of_each_saved(node: Any, name: str, attribute: str) -> list[Any]:
+    """An attribute of each tensor that a node saved under one name; nothing where torch does not tell, or it is freed."""
     try:
         saved = getattr(node, name)
-        return [one.unpack_hook for one in (saved if isinstance(saved, (tuple, list)) else (saved,)) if one is not None]
-    except Exception:  # freed
+        return [getattr(one, attribute) for one in (saved if isinstance(saved, (tuple, list)) else (saved,)) if one is not None]
+    except Exception:
         return []
 
 
@@ -187,15 +188,7 @@ def kept_tensors(node: Any) -> list[torch.Tensor]:
 def _packed(node: Any) -> list[Any]:
     """The containers that saved tensors of the node were packed as."""
     names = [name for name in dir(node) if name.startswith("_raw_saved_")]
-    return [data for name in names for data in _data_one_by_one(node, name) if isinstance(data, (list, dict, set))]
-
-
-def _data_one_by_one(node: Any, name: str) -> list[Any]:
-    try:
-        saved = getattr(node, name)
-        return [one.data for one in (saved if isinstance(saved, (tuple, list)) else (saved,)) if one is not None]
-    except Exception:  # freed, or a version of torch that does not tell
-        return []
+    return [data for name in names for data in _of_each_saved(node, name, "data") if isinstance(data, (list, dict, set))]
 
 
 def _note_function(foreign: Foreign, number: int, node: Any, kind: _Type) -> None:

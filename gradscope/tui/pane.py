@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Region
 from textual.widget import Widget
 
 if TYPE_CHECKING:
     from gradscope.session.view import View
+
+MOVES = (
+    Binding("down,j", "move(1)", show=False),
+    Binding("up,k", "move(-1)", show=False),
+    Binding("pagedown", "page(1)", show=False),
+    Binding("pageup", "page(-1)", show=False),
+    Binding("home,g", "edge(-1)", show=False),
+    Binding("end,G", "edge(1)", show=False),
+)
+"""keys that move within a pane's own list"""
 
 
 class Pane(Widget, can_focus=True):

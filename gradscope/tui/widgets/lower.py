@@ -11,7 +11,7 @@ from textual.containers import Container
 
 from gradscope.session.terminal import Terminal
 from gradscope.session.view import State, View
-from gradscope.tui.pane import Pane
+from gradscope.tui.pane import MOVES, Pane
 from gradscope.tui.widgets.findings import Findings
 from gradscope.tui.widgets.leaves import Leaves
 from gradscope.tui.widgets.output import Output
@@ -28,12 +28,7 @@ class LowerPane(Pane):
     NUMBER = 5
 
     BINDINGS: ClassVar = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("home,g", "edge(-1)", show=False),
-        Binding("end,G", "edge(1)", show=False),
+        *MOVES,
         Binding("enter", "open", show=False),
         Binding("delete,backspace", "remove", show=False),
     ]

@@ -16,7 +16,7 @@ from gradscope.model.tape import Tape
 from gradscope.tui import colours
 from gradscope.tui.glyphs import CURSOR, PLAYHEAD, RUN, SEED
 from gradscope.tui.messages import NodeWanted, RowSelected, Said, StepWanted
-from gradscope.tui.pane import Pane
+from gradscope.tui.pane import MOVES, Pane
 from gradscope.tui.widgets.line import Line, cells, fit
 from gradscope.tui.widgets.source_marks import Mark, calls, mark, marked_lines, node_of
 from gradscope.tui.widgets.source_text import REMARK, SourceText, files, script_file, short_name
@@ -53,12 +53,7 @@ class SourcePane(Pane):
     TITLE = "Source"
 
     BINDINGS: ClassVar = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("home,g", "edge(-1)", show=False),
-        Binding("end,G", "edge(1)", show=False),
+        *MOVES,
         Binding("right,l", "other_node(1)", show=False),
         Binding("left,h", "other_node(-1)", show=False),
         Binding("enter", "open", show=False),
