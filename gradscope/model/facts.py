@@ -179,3 +179,65 @@ class PassFacts:
     mutated: list[Mutated] = field(default_factory=list)
     roots_bad: list[int] = field(default_factory=list)
     """roots whose own value is NaN or infinite"""
+
+
+# ---------------------------------------------------------------- from outside a pass
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedParameter:
+    """A parameter that requires a gradient, as an optimizer's step finds it."""
+
+    name: str
+    gradient: str
+    """of its `.grad`: `none`, `zero` (only looked for after a zero_grad), `some`"""
+    ever: bool
+    """it had a gradient at this step or an earlier one of the optimizer"""
+    held: bool
+    """a live module or a variable of the person's holds it, not the optimizer alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """A call of an optimizer's step() without a closure, of which something is to be asked."""
+
+    optimizer: str
+    """`Adam`"""
+    origin: Origin | None
+    """the line that called it"""
+    number: int
+    """which step of this optimizer it is, from 1"""
+    parameters: tuple[SteppedParameter, ...]
+    """frozen ones apart"""
+    calls: tuple[EarlierCall, ...] = ()
+    """the last backward calls since this optimizer's step before, the oldest first"""
+    calls_before: int = 0
+    """number of the last backward call before the step; 0 where there was none"""
+    zeroed: Origin | None = None
+    """the zero_grad that came after the last backward call and cleared gradients of these parameters"""
+
+
+@dataclass(frozen=True, slots=True)
+class GradRead:
+    """The person's code read `.grad` of a tensor that has a graph and keeps no gradient."""
+
+    name: str
+    """the variable; empty where none holds it"""
+    origin: Origin | None
+    """the line that read"""
+    made: Origin | None = None
+    """the line that made the tensor"""
+    op: str = ""
+    """the node that made it: `TanhBackward0`"""
+    calls_before: int = 0
+    """number of the last backward call before; with 0 nothing could have arrived yet"""
+    call: int = 0
+    """the backward call below, where the pass of the last recorded one reached the tensor's node"""
+    node: int = UNKNOWN
+    """the node, in the graph of that call"""
+    norm: float | None = None
+    """of the gradient that arrived at it there"""
+    leaf: str = ""
+    """the leaf that it was made of by a cast, a move or a view alone: where the gradient has gone; `leaf 0` for one without a name"""
+    leaf_origin: Origin | None = None
+    """the line that made that leaf, where known"""
