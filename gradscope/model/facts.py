@@ -85,6 +85,26 @@ class Shared:
     """where the one was made of the other, where known"""
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor of `inputs=` that is not in the graph, being a view that was made of one that is."""
+
+    leaf: int
+    base: str
+    """name of the tensor that it is a view of; empty where nothing names it"""
+    origin: Origin | None = None
+    """the line that made the view"""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedGiven:
+    """A seed as the script gives it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    expression: str = ""
+
+
 @dataclass(slots=True)
 class CallFacts:
     """Those of a backward call."""
@@ -107,7 +127,11 @@ class CallFacts:
     names: dict[int, str] = field(default_factory=dict)
     """node -> the variable that holds the tensor it made, for tensors of the call's frames that are alive"""
     flat_roots: dict[int, str] = field(default_factory=dict)
-    """root without a graph -> what is known of it: `leaf` (requires no gradient itself), `flat` (an integer or bool dtype)"""
+    """root without a graph -> what is known of it: `leaf` (requires no gradient itself), `flat` (an integer or bool dtype),
+    `constant` (a derivative that autograd.grad gave with create_graph=True)"""
+    views: list[View] = field(default_factory=list)
+    awaited: list[int] = field(default_factory=list)
+    """leaves that a DistributedDataParallel waits for in each backward"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +262,6 @@ class GradRead:
     norm: float | None = None
     """of the gradient that arrived at it there"""
     leaf: str = ""
-    """the leaf that it was made of by a cast, a move or a view alone: where the gradient has gone; `leaf 0` for one without a name"""
+    """the leaf of which casts, moves and views alone made it, where the gradient has gone; `leaf 0` for one without a name"""
     leaf_origin: Origin | None = None
     """the line that made that leaf, where known"""
