@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gradscope.model.places import UNKNOWN, Origin
+from gradscope.model.places import UNKNOWN, CodePlace, Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +265,56 @@ class GradRead:
     """the leaf of which casts, moves and views alone made it, where the gradient has gone; `leaf 0` for one without a name"""
     leaf_origin: Origin | None = None
     """the line that made that leaf, where known"""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorThere:
+    """A tensor that the line which raised works with."""
+
+    name: str
+    """as it is written there: `self.scale`; else what a person calls it; empty where nothing names it"""
+    role: str = "argument"
+    """`target` (what the line writes into, or calls a method of), `argument`, `inside` (a function of a library's holds it)"""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    device: str = ""
+    leaf: bool = True
+    requires_grad: bool = False
+    inference: bool = False
+    """made under torch.inference_mode()"""
+    view_of: str = ""
+    """name of the tensor that it is a view of, `?` where nothing names that one; empty where it is none"""
+    op: str = ""
+    """the node that made it: `BackwardHookFunctionBackward`"""
+    gradient: str = ""
+    """of its `.grad`: `none`, else dtype, shape, device and layout; empty for a non-leaf that keeps one"""
+    origin: Origin | None = None
+    """the line that made it"""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFacts:
+    """An exception that nothing in the script has caught."""
+
+    type: str
+    message: str
+    site: Origin | None
+    """the innermost of the person's own lines that it came through"""
+    raised_there: bool = False
+    """a raise statement of the person's own"""
+    below: tuple[str, ...] = ()
+    """functions of libraries that this line called, outermost first: `torch/optim/sgd.py SGD.step`"""
+    tensors: tuple[TensorThere, ...] = ()
+    """the target first"""
+    hooked: str = ""
+    """the module whose full backward hooks have wrapped what the line writes into"""
+    hooks: tuple[CodePlace, ...] = ()
+    """those hooks"""
+    optimizer: str = ""
+    """`SGD`: the one whose method raised"""
+    stepped: tuple[TensorThere, ...] = ()
+    """its parameters whose gradient does not fit them, or that it cannot take"""
+    parameters: tuple[str, ...] = ()
+    """names of the parameters of the DistributedDataParallel that raised, in its order; frozen ones apart"""
+    call: int = 0
+    """number of the backward call that raised it; 0 where it was none"""
