@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gradscope.findings.broadcast import broadcast
+from gradscope.findings.cuts import cuts
 from gradscope.findings.finding import SEVERITIES, Finding, Related
 from gradscope.findings.gains import gains
 from gradscope.findings.missing import missing, partial
+from gradscope.findings.no_graph import hollow
 from gradscope.findings.nonfinite import nonfinite
+from gradscope.findings.ownership import unowned
 from gradscope.findings.raised import raised
 from gradscope.findings.record import hook_changed, not_exact
+from gradscope.findings.shared import shared_storage
 from gradscope.findings.zeros import zeros
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
@@ -32,7 +37,12 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
             *nonfinite(graph, tape),
             *partial(graph, tape),
             *zeros(graph, tape, calls),
+            *hollow(graph, tape, inputs, calls),
+            *cuts(graph, tape, inputs, calls),
             *missing(graph, tape, inputs, calls),
+            *unowned(graph, tape, inputs),
+            *shared_storage(graph, tape),
+            *broadcast(graph, tape),
             *gains(graph, tape),
             *hook_changed(graph, tape),
         )

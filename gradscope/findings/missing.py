@@ -3,72 +3,136 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from gradscope.findings.cut_kinds import related as place_of
+from gradscope.findings.cuts import cuts_before
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node
+from gradscope.findings.place import at_node, at_origin, listed, written
+from gradscope.findings.wanting import Wanting, wanting
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
 from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
-NESTING = frozenset({"CheckpointFunctionBackward"})
-"""Nodes that run a whole backward call of their own (torch/utils/checkpoint.py, `use_reentrant=True`): leaves below them are not
-in the outer graph, and get their gradients all the same."""
+KIND = "missing-gradient"
 
 
 def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence[Related] = ()) -> Iterator[Finding]:
-    """Leaves that want a gradient and that nothing reaches. With `inputs` only the tensors named in the call want one."""
+    """Leaves that want a gradient and get none, each with the reason. With `inputs` only those named in the call want one."""
     if tape.failure is not None:
         return
-    named, inputs = inputs, inputs or _leaves_out(graph, tape)
-    hidden = reaches_unseen(graph)
-    reached = {_optimizer(leaf) for leaf in graph.reached if leaf.owner}
-    for place, leaf in enumerate(graph.leaves):
-        asked = leaf.kind == "input" or (named and leaf.target)
-        if not leaf.requires_grad or (inputs and leaf.node == UNKNOWN and not asked):
-            continue
-        if leaf.node == UNKNOWN and hidden and not asked:
-            continue
-        if leaf.node == UNKNOWN:
-            owned = bool(leaf.owner) and _optimizer(leaf) in reached
-            yield _unreached(graph, leaf, "warning" if asked or owned else "info", calls if asked else ())
-        elif tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
+    reasons = _Reasons(graph, calls)
+    for wants in wanting(graph, tape, inputs):
+        yield reasons.told(wants)
+    for place, leaf in enumerate(graph.reached):
+        if leaf.requires_grad and tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
+    yield from _awaited(graph, tape, calls)
 
 
-def reaches_unseen(graph: BackwardGraph) -> bool:
-    """Whether the pass may bring gradients to leaves that are not in the graph."""
-    return not NESTING.isdisjoint(graph.columns.ops)
+@dataclass(frozen=True)
+class _Reason:
+    why: str
+    hint: str
+    related: tuple[Related, ...] = ()
 
 
-def _optimizer(leaf: Leaf) -> str:
-    """The owner without the parameter group."""
-    return leaf.owner.rpartition("[")[0]
+@dataclass
+class _Reasons:
+    """Why the leaves of one graph are not in it."""
+
+    graph: BackwardGraph
+    calls: Sequence[Related]
+
+    def told(self, wants: Wanting) -> Finding:
+        """The finding about one leaf."""
+        leaf = self.graph.leaves[wants.place]
+        origin = self.graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
+        reason = self._cut(wants.place) or self._view(wants.place) or self._not_used(leaf)
+        steps = f", though {leaf.owner} steps it" if leaf.owner else ""
+        return Finding(
+            kind=KIND,
+            severity=wants.severity,
+            message=f"{leaf.name} gets no gradient{steps}: {reason.why}",
+            hint=reason.hint,
+            file=origin.file if origin else "",
+            line=origin.line if origin else 0,
+            related=(*reason.related, *(self.calls if wants.asked else ())),
+            leaf=leaf.name,
+        )
+
+    def _cut(self, place: int) -> _Reason | None:
+        known = cuts_before(self.graph, place)
+        if not known:
+            return None
+        here = self.calls[0].file if self.calls else ""
+        lines = " or ".join(f"{written(cut.origin, here or cut.origin.file)}" for cut, _ in known)
+        surely = all(surely for _, surely in known)
+        why = f"the graph is cut off from it at {lines}" if surely else f"the graph may be cut off from it at {lines}"
+        related = tuple(place_of(cut) for cut, _ in known)
+        return _Reason(why, "it is not zero but None: no way leads to it; the finding about the cut says what to do", related)
+
+    def _view(self, place: int) -> _Reason | None:
+        """A tensor that the call asks for and that was made of one in the graph, only after the forward had used that."""
+        view = next((one for one in self.graph.columns.facts.views if one.leaf == place), None)
+        if view is None:
+            return None
+        base = view.base or "another tensor"
+        where = f"line {view.origin.line}" if view.origin else "a line"
+        related = at_origin(view.origin, f"makes this view of {base}")
+        why = f"{where} makes it anew as a view of {base}, and {self._roots} was computed from {base}, not from this view"
+        hint = f"ask for the gradient of {base} and take the part of that, or make the view before the forward and use it there"
+        return _Reason(why, hint, related)
+
+    def _not_used(self, leaf: Leaf) -> _Reason:
+        module = next((path for path in map(_module_of, (leaf.name, *leaf.aliases)) if path), "")
+        hint = (
+            "this is right where another loss trains it; else use it in the forward, or look for a cut on the way: detach(), "
+            ".data, .item(), NumPy, no_grad, a new tensor made of values"
+        )
+        if not module or not self._modules:
+            return _Reason(f"nothing of it is used for {self._roots}, so this call's graph does not lead to it", hint)
+        if any(_same_module(module, other) for other in self._modules):
+            return _Reason(f"{module} ran, but this call's graph does not lead to it", hint)
+        return _Reason(f"{self._roots} uses nothing that {module} makes: it did not run, or its result was not used", hint)
+
+    @cached_property
+    def _roots(self) -> str:
+        return listed([root.name for root in self.graph.roots])
+
+    @cached_property
+    def _modules(self) -> set[str]:
+        """The paths of the modules that made nodes of this graph."""
+        origins = self.graph.columns.origins
+        used = {self.graph.origin_index(node) for node in range(len(self.graph))} - {UNKNOWN}
+        return {origins[index].module for index in used} - {""}
 
 
-def _leaves_out(graph: BackwardGraph, tape: Tape) -> bool:
-    """The pass skips leaves of its own graph: the call named what to differentiate for."""
-    return any(not tape.step_of(leaf.node) for leaf in graph.reached)
+def _module_of(name: str) -> str:
+    """`net.aux` for `net.aux.weight`."""
+    return name.rpartition(".")[0]
 
 
-def _unreached(graph: BackwardGraph, leaf: Leaf, severity: str, related: Sequence[Related]) -> Finding:
-    """A warning where the call asks for the leaf, or the optimizer that steps it also steps others that are reached."""
-    origin = graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
-    steps = f", though {leaf.owner} steps it" if leaf.owner else ""
-    return Finding(
-        kind="missing-gradient",
-        severity=severity,
-        message=f"{leaf.name} gets no gradient: this call's graph does not lead to it{steps}",
-        hint=(
-            "either the forward did not use it, or the graph was cut on the way: detach(), .data, .item(), numpy, "
-            "a new tensor made from values, no_grad"
-        ),
-        file=origin.file if origin else "",
-        line=origin.line if origin else 0,
-        related=tuple(related),
-        leaf=leaf.name,
-    )
+def _same_module(one: str, other: str) -> bool:
+    """The same path, or one of them without its leading names."""
+    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
+
+
+def _awaited(graph: BackwardGraph, tape: Tape, calls: Sequence[Related]) -> Iterator[Finding]:
+    """What DistributedDataParallel makes of parameters without a gradient."""
+    awaited = set(graph.columns.facts.awaited)
+    names = [graph.leaves[leaf.place].name for leaf in wanting(graph, tape) if leaf.place in awaited]
+    if names:
+        message = (
+            f"DistributedDataParallel waits for a gradient of each parameter, and {', '.join(names)} "
+            f"{'gets' if len(names) == 1 else 'get'} none in this call: its next forward will raise an error"
+        )
+        hint = "use what they make in the loss, remove them, or wrap the module with find_unused_parameters=True"
+        file, line = (calls[0].file, calls[0].line) if calls else ("", 0)
+        yield Finding(KIND, "warning", message, hint, file=file, line=line, leaf=", ".join(names))
 
 
 def _undefined(graph: BackwardGraph, tape: Tape, leaf: Leaf) -> Finding:
@@ -77,7 +141,7 @@ def _undefined(graph: BackwardGraph, tape: Tape, leaf: Leaf) -> Finding:
     message = f"{leaf.name} is in the graph, but each of its {len(contributions)} contributions is undefined (None)"
     hint = f"{', '.join(senders)} sent no gradient for it: its derivative is undefined, or its backward returned None"
     severity = "warning" if leaf.owner or leaf.kind != "parameter" else "info"
-    return at_node(graph, leaf.node, "missing-gradient", severity, message, hint if senders else "", leaf=leaf.name)
+    return at_node(graph, leaf.node, KIND, severity, message, hint if senders else "", leaf=leaf.name)
 
 
 def partial(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
+from gradscope.model.places import Origin
 
 
 def at_node(
@@ -59,3 +61,20 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 def foreign_places(text: str, what: str) -> list[Related]:
     """The places that a text about a person's own code names: `hook clip (a.py:3)`."""
     return [Related(file, int(line), what) for file, line in re.findall(r"\(([^()]+):(\d+)\)", text)]
+
+
+def written(origin: Origin, here: str = "") -> str:
+    """`line 17 (h = net(x))`; `net.py:17 (…)` where that is not the file one speaks of."""
+    place = f"line {origin.line}" if not here or origin.file == here else f"{os.path.basename(origin.file)}:{origin.line}"
+    return f"{place} ({origin.code})" if origin.code else place
+
+
+def made_at(graph: BackwardGraph, node: int) -> str:
+    """`SqrtBackward0 at line 12 (y = x.sqrt())`: a node with the line that made it, where that is known."""
+    origin = graph.origin(node)
+    return f"{graph.op(node)} at {written(origin)}" if origin is not None else name(graph, node)
+
+
+def at_origin(origin: Origin | None, what: str) -> tuple[Related, ...]:
+    """The line of an origin as the other place of a finding; none where it is not known."""
+    return () if origin is None else (Related(origin.file, origin.line, what),)

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from gradscope.errors import FOUND, USAGE, FileError
 from gradscope.findings.finding import Finding
-from gradscope.findings.missing import reaches_unseen
+from gradscope.findings.wanting import reaches_unseen
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Failure
 from gradscope.model.places import UNKNOWN

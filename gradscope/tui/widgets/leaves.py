@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from gradscope.findings.hooked import late
-from gradscope.findings.missing import reaches_unseen
+from gradscope.findings.wanting import reaches_unseen
 from gradscope.model import playhead
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
