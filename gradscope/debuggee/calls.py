@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import torch
 
 from gradscope.debuggee import apply_inputs, donated_buffers, live_roots
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.bare_stops import BareStops
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import CallReports, OneCall
 from gradscope.debuggee.commit import Check, Recorded, Verdict
 from gradscope.debuggee.explore import CannotExplore
 from gradscope.debuggee.intercept import After, Interception
-from gradscope.debuggee.live_roots import Candidate, Scope
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.origins import install as install_origins
@@ -51,6 +50,7 @@ class Calls:
         self._link = server.link
         self._forget_inputs = apply_inputs.install()
         self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
+        self.bare_stops = BareStops(server, self.origins, lambda: self._open(None), self._at_work)
         self._interception = Interception(self._on_call)
         self._interception.install()
         self._reports = CallReports(server.link)
@@ -197,7 +197,7 @@ class Calls:
         assert stop.subject is not None
         if stop.subject.empty:
             stop.frame = call.script_frame
-            self._offer(stop, [live_roots.scope_of(frame) for frame in live_roots.own_frames(stop.frame)])
+            self.bare_stops.offer(stop, [live_roots.scope_of(frame) for frame in live_roots.own_frames(stop.frame)])
             return
         stop.show()
         try:
@@ -210,15 +210,6 @@ class Calls:
                 self._link.send(stop.explore_with(text))
         except Exception as error:
             stop.refuse(0, error)
-
-    def _alive(self, scopes: Sequence[Scope]) -> Sequence[Candidate]:
-        """The tensors that could be differentiated."""
-        return live_roots.find(torch, scopes, (lambda number: None) if self.origins is None else self.origins.lookup)
-
-    def _offer(self, stop: Stop, scopes: Sequence[Scope]) -> None:
-        """Send the tensors that could be differentiated."""
-        stop.live = self._alive(scopes)
-        self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
 
     def _checked(self, call: BackwardCall, stop: Stop, resume: m.Resume) -> After:
         """Let the call run, with the seeds of a pass if so asked, and tell whether it did what the pass said."""
@@ -238,6 +229,7 @@ class Calls:
             with self._server.turn, self._at_work():
                 verdict = Verdict("unchecked", "no pass was recorded") if check is None else check.verdict(error, company)
                 differing = [names[leaf] for leaf in verdict.differing]
+                self._server.told_of(call.number, error)
                 self._link.send(
                     m.Committed(call.number, verdict.exact, verdict.reason, differing, error=_text_of(error), edited=edited)
                 )
@@ -282,6 +274,7 @@ class Calls:
     def _recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None, reports: OneCall, wait: bool = False) -> After:
         assert stop.subject is not None
         subject, number, company = stop.subject, call.number, call.company
+        stop.look_before()
         recording = Recorded(subject.captured, subject.seeds, accumulates=subject.accumulates, create_graph=subject.create_graph)
         recording.__enter__()
 
@@ -291,6 +284,7 @@ class Calls:
                 try:
                     stop.committed = True
                     tape, held = recording.finish(error, company)
+                    stop.find_facts(tape)
                     stop.add(tape, held)
                     exact, reason = tape.exact, tape.exact_reason
                     reports.send(m.Recorded(tape))
@@ -303,6 +297,7 @@ class Calls:
                     exact, reason = "unchecked", reason or f"not recorded: {_text_of(fault)}"
                     stop.refuse(0, fault)
                 try:
+                    self._server.told_of(number, error)
                     reports.send(m.Committed(number, exact, reason, error=_text_of(error)))
                     if wait:
                         self._server.resume(stop.serve())
@@ -328,6 +323,7 @@ class Calls:
 
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
+                self._server.told_of(number, error)
                 reports.send(m.Committed(number, "unchecked", reason, error=_text_of(error)))
                 reports.end()
 
@@ -361,30 +357,6 @@ class Calls:
                 self._server.fault(fault)
 
         return told
-
-    # ------------------------------------------------------------ stops without a call
-
-    def stop_without_call(self, call: m.Call, reason: str, detail: str, scopes: Sequence[Scope], frame: FrameType | None) -> None:
-        """Stop at a line, or at the script's end: the person picks a root among the tensors that are alive."""
-        with self._server.turn, self._at_work():
-            stop = self._open(None)
-            stop.frame = frame
-            stop.live = self._alive(scopes)
-            self._link.send(m.Stopped(call, reason, detail or ("" if stop.live else nothing_alive(reason))))
-            self._server.sources.send([call.file])
-            self._link.send(m.LiveTensors([candidate.shown for candidate in stop.live]))
-            try:
-                self._server.resume(stop.serve())
-            finally:
-                self._link.send(m.Resumed())
-                stop.release()
-
-
-def nothing_alive(reason: str) -> str:
-    """What to do where no tensor has a graph; at a line the person has asked for one already."""
-    if reason == "line":
-        return "no tensor with a graph is alive at this line: r runs on; --stop-at can name a later line"
-    return "no tensor with a graph is alive here; --stop-at FILE:LINE stops at a line where one is"
 
 
 def _text_of(error: BaseException | None) -> str:

@@ -259,6 +259,7 @@ def judge(tape: TapeColumns, recording: Recording, builder: TapeBuilder, error: 
     """Say whether the record is exact, and how the pass ended."""
     captured = recording.captured
     tape.notes.extend([*recording.missed, *recording.notes])
+    recording.tell_mutations(tape)
     unsummed = builder.unsummed
     if unsummed:
         why = next(iter(unsummed.values()))

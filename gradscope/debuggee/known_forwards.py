@@ -283,6 +283,11 @@ _RECIPES: dict[str, Recipe] = {
 }
 
 
+def recipe_of(op: str) -> Recipe | None:
+    """How the forward of this kind of node follows from what it saved."""
+    return _RECIPES.get(op)
+
+
 def known(op: str) -> bool:
     """Whether the table has this kind of node."""
     return op in _RECIPES

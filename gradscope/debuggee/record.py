@@ -29,7 +29,9 @@ from gradscope.debuggee.hook_effects import HookWatch, changed_steps
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.other_passes import PassSorter
 from gradscope.debuggee.parts import Opaque, copied
-from gradscope.model.places import UNKNOWN
+from gradscope.model.columns import TapeColumns
+from gradscope.model.facts import Mutated
+from gradscope.model.places import UNKNOWN, Origin
 
 if TYPE_CHECKING:
     from gradscope.debuggee.tape_builder import TapeBuilder
@@ -81,6 +83,8 @@ class Recording:
         """what went wrong in the hooks themselves"""
         self.notes: list[str] = []
         """what a person should know of the recording"""
+        self.mutated: dict[tuple[int, int], None] = {}
+        """(node, input_nr) whose gradient a custom backward wrote into, in engine order"""
         self.seconds = 0.0
         self._sorter = PassSorter(captured) if captured.foreign or threading.active_count() > 1 else None
         """tells passes apart, where there can be others"""
@@ -213,10 +217,18 @@ class Recording:
         try:
             with modes_off(), torch.no_grad():
                 before = self._before.pop((graph_task(), node), None)
+                if before is not None and node in self.captured.hooks.backward_code:
+                    self._compare(node, before, handed)
                 self._note(node, self._copied(sent), self._copied(handed) if before is None else before)
         except Exception as error:
             self._miss(node, error)
         self._look()
+
+    def _compare(self, node: int, before: Gradients, after: Gradients) -> None:
+        """What a custom backward was given with what is there when it has run."""
+        for input_nr, (one, other) in enumerate(zip(before, after, strict=True)):
+            if one is not None and other is not None and not _unchanged(one, other):
+                self.mutated[node, input_nr] = None
 
     def _note(self, node: int, sent: Gradients, handed: Gradients) -> None:
         if self._sorter is None:
@@ -301,6 +313,12 @@ class Recording:
         if self.captured.hooks.listed:
             effects = self._watch.effects(builder, self._task)
             builder.take_effects(effects, changed_steps(effects, self.captured))
+
+    def tell_mutations(self, tape: TapeColumns) -> None:
+        """Put down which custom backwards wrote into what they were given."""
+        for node, input_nr in self.mutated:
+            place = self.captured.hooks.backward_code[node]
+            tape.facts.mutated.append(Mutated(node, input_nr, Origin(place.file, place.line, place.function)))
 
     def release(self) -> None:
         """Let go of the originals."""

@@ -19,6 +19,7 @@ from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
 from gradscope.debuggee.link import Link
 from gradscope.debuggee.live_roots import Candidate
 from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.pass_facts import PassFinder, witnesses
 from gradscope.debuggee.seeds import WAYS
 from gradscope.debuggee.sources import Sources, source
 from gradscope.debuggee.subject import Subject
@@ -71,6 +72,7 @@ class Stop:
         self._fetched: tuple[tuple[int, int], torch.Tensor] | None = None
         """the last tensor that was got back by running its pass again"""
         self._passes = 0
+        self._finder: PassFinder | None = None
 
     # ------------------------------------------------------------ what is sent without being asked
 
@@ -93,6 +95,28 @@ class Stop:
         """Run the pass of the script's own seeds."""
         assert self.subject is not None
         return self._run(self.subject.seeds, edited=False)
+
+    @property
+    def finder(self) -> PassFinder:
+        """Finds the facts of this graph's passes."""
+        if self._finder is None:
+            assert self.subject is not None
+            self._finder = PassFinder(self.subject, witnesses(self._origins))
+        return self._finder
+
+    def look_before(self) -> None:
+        """Look at what the script's own call is about to use up."""
+        try:
+            self.finder.before(freeing=True)
+        except Exception as error:
+            self.refuse(0, error)
+
+    def find_facts(self, tape: TapeColumns) -> None:
+        """Put what else is known of a pass into its record."""
+        try:
+            self.finder.after(tape)
+        except Exception as error:
+            tape.notes.append(f"facts of this pass could not be found: {type(error).__name__}: {error}")
 
     def add(self, tape: TapeColumns, held: Held) -> None:
         """Take in a pass that was recorded elsewhere."""
@@ -120,6 +144,7 @@ class Stop:
         self._changes.clear()
         self.live = ()
         self.frame = None
+        self._finder = None
         if self.subject is not None:
             self.subject.release()
 
@@ -253,7 +278,7 @@ class Stop:
         chosen = self.live[request.tensor]
         subject = subjects.of_tensor(chosen.tensor, chosen.shown.name, self.frame, self._origins)
         self.subject, self.tapes, self._held, self._passes, self._given = subject, {}, {}, 0, {}
-        self._changes = {}
+        self._changes, self._finder = {}, None
         if request.seed.text:
             subject.seeds.append(subject.seed(request.seed.text, subject.root(0), None))
         else:
@@ -272,6 +297,7 @@ class Stop:
     ) -> TapeColumns:
         """One exploring pass; its number is the next one unless given."""
         tape, held = self._explored(seeds, number or self._passes + 1, edited, root, changes)
+        self.find_facts(tape)
         self._given[tape.number] = root, list(seeds)
         if tape.changes:
             self._changes[tape.number] = tape.changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from gradscope.debuggee.capture import Captured, capture
 from gradscope.debuggee.commit import Recorded, Verdict
 from gradscope.debuggee.explore import explore
 from gradscope.debuggee.graph_columns import graph_columns
+from gradscope.debuggee.pass_facts import PassFinder, Witnesses
+from gradscope.debuggee.subject import Subject
 from gradscope.debuggee.tape_builder import Held
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import TapeColumns
@@ -49,12 +52,16 @@ def explored(roots: Any, seeds: Any = None, inputs: Sequence[Any] = (), **option
     elif isinstance(seeds, torch.Tensor):
         seeds = [seeds]
     captured = capture(roots, inputs)
-    return Pass(captured, *explore(captured, seeds, **options))
+    tape, held = explore(captured, seeds, **options)
+    finder(captured).after(tape)
+    return Pass(captured, tape, held)
 
 
 def recorded(root: torch.Tensor, seed: torch.Tensor | None = None, inputs: Sequence[Any] = (), **options: Any) -> Pass:
     """Records a real backward call."""
     captured = capture([root], inputs)
+    found = finder(captured)
+    found.before(freeing=True)
     watch = Recorded(captured, [torch.ones_like(root) if seed is None else seed], create_graph=options.get("create_graph", False))
     error = None
     with watch:
@@ -62,5 +69,11 @@ def recorded(root: torch.Tensor, seed: torch.Tensor | None = None, inputs: Seque
             root.backward(seed, inputs=list(inputs) or None, **options)
         except Exception as raised:
             error = raised
-    result = Pass(captured, *watch.finish(error))
-    return result
+    tape, held = watch.finish(error)
+    found.after(tape)
+    return Pass(captured, tape, held)
+
+
+def finder(captured: Captured, witnesses: Witnesses | None = None) -> PassFinder:
+    """Finds the facts of passes over this graph, for whoever calls from a test."""
+    return PassFinder(Subject(captured, graph_columns(captured), [], sys._getframe(2)), witnesses)
