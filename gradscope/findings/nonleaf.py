@@ -15,7 +15,7 @@ def nonleaf_grad(read: GradRead) -> Iterator[Finding]:
     """`.grad` of a non-leaf is None whatever came by: where it came by, how large it was, and where it went."""
     name = read.name or "the tensor"
     here = read.origin.file if read.origin else ""
-    made = f"made by {written(read.made, here)}" if read.made else f"made by {read.op}" if read.op else "made of other tensors"
+    made = f"made at {written(read.made, here)}" if read.made else f"made by {read.op}" if read.op else "made of other tensors"
     message = f"{name}.grad is None: {name} is no leaf but {made}, and a tensor made of others keeps no gradient{_passed(read)}"
     related = (*at_origin(read.made, f"makes {name}"), *at_origin(read.leaf_origin, f"makes {read.leaf}, the leaf"))
     yield Finding(
