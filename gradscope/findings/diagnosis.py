@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gradscope.findings.accumulation import accumulation
 from gradscope.findings.broadcast import broadcast
+from gradscope.findings.custom import custom
 from gradscope.findings.cuts import cuts
+from gradscope.findings.dominance import dominance
 from gradscope.findings.finding import SEVERITIES, Finding, Related
+from gradscope.findings.freed import freed
 from gradscope.findings.gains import gains
+from gradscope.findings.growing import growing
+from gradscope.findings.inplace import inplace
 from gradscope.findings.missing import missing, partial
 from gradscope.findings.no_graph import hollow
-from gradscope.findings.nonfinite import nonfinite
+from gradscope.findings.nonfinite_forward import nonfinite
 from gradscope.findings.ownership import unowned
 from gradscope.findings.raised import raised
+from gradscope.findings.recompute import recompute
 from gradscope.findings.record import hook_changed, not_exact
 from gradscope.findings.shared import shared_storage
+from gradscope.findings.underflow import underflow
 from gradscope.findings.zeros import zeros
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
@@ -34,9 +42,13 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
         (
             *not_exact(graph, tape),
             *raised(graph, tape),
+            *inplace(graph, tape),
+            *freed(graph, tape),
+            *recompute(graph, tape),
+            *custom(graph, tape),
             *nonfinite(graph, tape),
             *partial(graph, tape),
-            *zeros(graph, tape, calls),
+            *_nothing_twice(underflow(graph, tape), zeros(graph, tape, calls)),
             *hollow(graph, tape, inputs, calls),
             *cuts(graph, tape, inputs, calls),
             *missing(graph, tape, inputs, calls),
@@ -45,8 +57,18 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
             *broadcast(graph, tape),
             *gains(graph, tape),
             *hook_changed(graph, tape),
+            *growing(graph, tape, calls),
+            *accumulation(graph, tape, calls),
+            *dominance(graph, tape),
         )
     )
+
+
+def _nothing_twice(first: Iterable[Finding], then: Iterable[Finding]) -> list[Finding]:
+    """The first ones, and of the others those of other nodes: numbers too small are why a gradient becomes zero there."""
+    known = list(first)
+    nodes = {finding.node for finding in known}
+    return [*known, *(finding for finding in then if finding.node not in nodes)]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

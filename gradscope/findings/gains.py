@@ -74,12 +74,7 @@ def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
 def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) -> Finding:
     name, origin = graph.leaves[leaf].name, graph.origin(line.node)
     assert origin is not None
-    nodes = (
-        f"the {line.steps} nodes of line {origin.line} multiply"
-        if line.steps > 1
-        else f"the node of line {origin.line} multiplies"
-    )
-    cause = f"{nodes} it by {math.exp(min(line.log_gain, 700.0)):.0e}"
+    cause = _cause(graph, line, origin.line)
     hint = (
         "clip the gradient norm, or make the repeated factor smaller (weights, normalisation)"
         if kind == "exploding"
@@ -87,3 +82,14 @@ def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) ->
     )
     related = [Related(origin.file, origin.line, cause)]
     return at_node(graph, line.node, kind, "warning", f"the gradient of {name} {size}: {cause}", hint, leaf=name, related=related)
+
+
+def _cause(graph: BackwardGraph, line: _Line, number: int) -> str:
+    """What the line does in all, and at each of its runs."""
+    whole = f"{math.exp(min(line.log_gain, 700.0)):.0e}"
+    runs = graph.occurrences(line.node)
+    if runs > 1:
+        return f"line {number} multiplies it by {math.exp(line.log_gain / runs):.3g} at each of its {runs} runs, {whole} in all"
+    if line.steps > 1:
+        return f"the {line.steps} nodes of line {number} multiply it by {whole}"
+    return f"the node of line {number} multiplies it by {whole}"

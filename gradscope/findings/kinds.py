@@ -34,4 +34,5 @@ KINDS = (
     "stale-hook",
     "sparse-gradient",
     "reference-cycle",
+    "dominant-term",
 )

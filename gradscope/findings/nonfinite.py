@@ -7,21 +7,25 @@ from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.hooked import spoken, who_made
-from gradscope.findings.place import at_node, name
+from gradscope.findings.place import at_node, made_at, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Hook
+from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
 
 KIND = "nonfinite-origin"
+_HINT = (
+    "its derivative is infinite or undefined at the value it had in the forward; keep the input away from there "
+    "(clamp, eps) before the call: a where() after it does not help, since 0 times infinity is NaN"
+)
 
 
-def nonfinite(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
-    """A non-finite seed, and the first step that makes a non-finite gradient out of finite ones."""
-    bad = _nonfinite_tensors(tape)
-    if not bad:
-        return
-    yield from _seeds(graph, tape, bad)
+def origins(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """The first step that makes a non-finite gradient out of finite ones."""
+    bad = nonfinite_tensors(tape)
+    if (failed := _refused(graph, tape)) is not None and not _suspects(tape, bad):
+        yield failed
     for step in _suspects(tape, bad):
         node = tape.node_at(step)
         arrived = [tensor for _, tensor in tape.arrivals(node) if tensor != NO_TENSOR]
@@ -38,10 +42,23 @@ def nonfinite(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
             return
 
 
-def _nonfinite_tensors(tape: Tape) -> set[int]:
-    table = tape.tensors
-    counts = zip(table.nan, table.inf, table.known, strict=True)
-    return {tensor for tensor, (nan, inf, known) in enumerate(counts) if (nan or inf) and known & KNOWN_COUNTS}
+def nonfinite_tensors(tape: Tape) -> set[int]:
+    """Numbers of the gradients that hold NaN or infinity."""
+    if "nonfinite" not in tape.derived:
+        table = tape.tensors
+        counts = enumerate(zip(table.nan, table.inf, table.known, strict=True))
+        tape.derived["nonfinite"] = {tensor for tensor, (nan, inf, known) in counts if (nan or inf) and known & KNOWN_COUNTS}
+    found: set[int] = tape.derived["nonfinite"]
+    return found
+
+
+def _refused(graph: BackwardGraph, tape: Tape) -> Finding | None:
+    """Anomaly mode ended the pass at the first node that returned NaN."""
+    failure = tape.failure
+    if failure is None or failure.node == UNKNOWN or "returned nan values" not in failure.message:
+        return None
+    message = f"{made_at(graph, failure.node)} makes NaN out of a finite gradient, and anomaly mode ends the pass there"
+    return at_node(graph, failure.node, KIND, "error", message, _HINT, value=math.nan)
 
 
 def _suspects(tape: Tape, bad: set[int]) -> list[int]:
@@ -51,7 +68,9 @@ def _suspects(tape: Tape, bad: set[int]) -> list[int]:
     return sorted(steps - {0})
 
 
-def _seeds(graph: BackwardGraph, tape: Tape, bad: set[int]) -> Iterator[Finding]:
+def bad_seeds(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+    """Seeds that are not finite."""
+    bad = nonfinite_tensors(tape)
     for seed in tape.seeds:
         if seed.tensor in bad:
             node, _ = tape.seed_slot(seed.root)
@@ -66,12 +85,31 @@ def _origin(graph: BackwardGraph, tape: Tape, node: int, tensor: int, target: in
     where = f" at {list(index)}" if index else ""
     message = (
         f"{name(graph, node)} makes {_word(tape, tensor)}{where} out of a finite gradient, and sends it to {name(graph, target)}"
+        f"{_why(tape, node, index, value)}{_later(graph, tape, node, tensor)}"
     )
-    hint = (
-        "its derivative is infinite or undefined at the value it had in the forward; keep the input away from there "
-        "(clamp, eps) before the call: a where() after it does not help, since 0 times infinity is NaN"
-    )
-    return at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
+    return at_node(graph, node, KIND, "error", message, _HINT, index=index, value=value)
+
+
+def _why(tape: Tape, node: int, index: tuple[int, ...] | None, value: float | None) -> str:
+    """Zero times an infinite slope is NaN: the branch was not even used. What it had in the forward says more, where known."""
+    known = next((bad for bad in tape.columns.facts.forward if bad.node == node), None)
+    cause = f" (in the forward {known.cause})" if known is not None and known.cause else ""
+    arrived = tape.arrivals(node)
+    values = tape.tensors.values(arrived[0][1]) if len(arrived) == 1 and arrived[0][1] != NO_TENSOR else None
+    if index is None or values is None or value is None or not math.isnan(value):
+        return cause
+    came = values[_place(index, tape.tensors.shape(arrived[0][1]))] if len(index) == len(tape.tensors.shape(arrived[0][1])) else 1
+    return f": a zero arrives there, and zero times its infinite slope is NaN{cause}" if came == 0 else cause
+
+
+def _later(graph: BackwardGraph, tape: Tape, node: int, tensor: int) -> str:
+    """An infinity is turned into NaN by the next node that multiplies it with zero."""
+    if tape.tensors.nan[tensor]:
+        return ""
+    for step in range(tape.step_of(node) + 1, tape.ran + 1):
+        if any(tape.has_nan(one.tensor) for one in tape.sent_by(step)):
+            return f"; {made_at(graph, tape.node_at(step))} then makes NaN of it"
+    return ""
 
 
 def _by_hook(graph: BackwardGraph, tape: Tape, node: int, tensor: int, hook: Hook) -> Finding:
@@ -124,3 +162,10 @@ def _unravel(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         place, within = divmod(place, extent)
         index.append(within)
     return tuple(reversed(index))
+
+
+def _place(index: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    place = 0
+    for within, extent in zip(index, shape, strict=True):
+        place = place * extent + within
+    return place

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from gradscope.findings.custom import returned_wrong
 from gradscope.findings.finding import Finding, Related
+from gradscope.findings.freed import failed_by_freeing
+from gradscope.findings.inplace import failed_by_write
 from gradscope.findings.place import at_node
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
@@ -15,6 +18,8 @@ def raised(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     """The custom Function whose backward ended the pass; of torch's own nodes the exception itself says it best."""
     failure = tape.failure
     if failure is None or failure.node not in graph.columns.backward_code:
+        return
+    if failed_by_write(tape) or failed_by_freeing(tape) or returned_wrong(graph, tape):  # rules of their own say more
         return
     code = graph.columns.backward_code[failure.node]
     file, line = (failure.file, failure.line) if failure.file else (code.file, code.line)

@@ -31,21 +31,41 @@ def hook_changed(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     """Gradients that a hook of the person's replaced or edited: before they arrived, or when they were sent."""
     arriving = before_step(graph, tape)
     for step in tape.columns.hook_changed:
-        node = tape.node_at(step)
-        hooks = list(dict.fromkeys(arriving.get(step, ())))
-        who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else ("a hook", "changes")
-        message = f"{who} {verb} the gradient that arrives at {name(graph, node)}{_by_how_much(tape, node)}"
-        if hooks:
-            yield at_node(graph, node, "hook-changed", "info", message, _hint(hooks), related=_places(hooks))
-        else:  # which of them did it was not recorded
-            every = graph.columns.foreign.get(node, "")
-            hint = f"runs in each backward pass: {every}" if every else ""
-            yield at_node(graph, node, "hook-changed", "info", message, hint, related=foreign_places(every, "the hook"))
+        yield _changed_before(graph, tape, tape.node_at(step), list(dict.fromkeys(arriving.get(step, ()))))
     for step, changed in after_step(graph, tape).items():
         for sending in (True, False):
             told = [one for one in changed if (one[0].kind in SENDING) == sending and (sending or not _put_away(tape, one[1]))]
             if told:
                 yield _changed_after(graph, tape, tape.node_at(step), told)
+
+
+def _changed_before(graph: BackwardGraph, tape: Tape, node: int, hooks: Sequence[Hook]) -> Finding:
+    """What the hooks of a node did to what arrives there."""
+    before, after = _sum_and_result(tape, node)
+    who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else ("a hook", "changes")
+    what = f"the gradient that arrives at {name(graph, node)}"
+    every = graph.columns.foreign.get(node, "")
+    runs = f"runs in each backward pass: {every}" if every else ""
+    # without hooks, which of them did it was not recorded
+    hint, related = (_hint(hooks), _places(hooks)) if hooks else (runs, foreign_places(every, "the hook"))
+    if hidden := _hidden(tape, before, after):
+        who = listed([spoken(hook) for hook in hooks]) if hooks else who
+        hides = f"{who} hides {hidden} in {what}: the fault is still there, and what was replaced never trains"
+        hint = "find where it is born (the finding that says so) and cure it there; the hook only covers it"
+        return at_node(graph, node, "hook-changed", "warning", hides, hint, related=related)
+    message = f"{who} {verb} {what}{_norms(tape, before, after) if NO_TENSOR not in (before, after) else ''}"
+    return at_node(graph, node, "hook-changed", "info", message, hint, related=related)
+
+
+def _hidden(tape: Tape, before: int, after: int) -> str:
+    """`NaN in 1 of 3 elements`, where there was one before the hook and there is none after it."""
+    if NO_TENSOR in (before, after):
+        return ""
+    table = tape.tensors
+    for word, counts, has in (("NaN", table.nan, tape.has_nan), ("infinity", table.inf, tape.has_inf)):
+        if has(before) and not tape.has_nan(after) and not tape.has_inf(after):
+            return f"{word} in {counts[before]} of {table.numel(before)} elements"
+    return ""
 
 
 def _changed_after(graph: BackwardGraph, tape: Tape, node: int, changed: Sequence[tuple[Hook, HookEffect]]) -> Finding:
@@ -73,13 +93,14 @@ def _put_away(tape: Tape, effect: HookEffect) -> bool:
     return NO_TENSOR in (effect.before, effect.after) or tape.is_zero(effect.after)
 
 
-def _by_how_much(tape: Tape, node: int) -> str:
+def _sum_and_result(tape: Tape, node: int) -> tuple[int, int]:
+    """The sum of what was delivered to the slot that a hook changed, and what it made of it."""
     for input_nr, tensor in tape.arrivals(node):
         contributions = tape.to(node, input_nr)
         before = contributions[-1].so_far if contributions else NO_TENSOR
         if NO_TENSOR not in (tensor, before) and tensor != before:
-            return _norms(tape, before, tensor)
-    return ""
+            return before, tensor
+    return NO_TENSOR, NO_TENSOR
 
 
 def _norms(tape: Tape, before: int, after: int) -> str:

@@ -16,9 +16,13 @@ KIND = "zero-gradient"
 MOST = 3
 """So many places are told; a net that is dead throughout has one at each layer."""
 _HOOK = "a hook"
+_SATURATED = (
+    "it is saturated: make what goes in smaller (scale, normalise, a smaller initialisation), or use a loss on the logits"
+)
 CLIPPING = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
+SATURATING = ("Sigmoid", "Tanh")
 CLIPPED = 0.5
-"""Told when a clipping function stops the gradient of at least this share of its elements."""
+"""Told when such a function stops the gradient of at least this share of its elements."""
 
 
 def zeros(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> Iterator[Finding]:
@@ -87,7 +91,9 @@ def _stops(graph: BackwardGraph, tape: Tape, node: int, step: int, zero: set[int
         return ""
     if (hook := who_made(graph, tape, step, zero)) is not None:
         return f"{_HOOK}, {spoken(hook)}, makes zero of what {name(graph, node)} sends"
-    return f"{name(graph, node)} gets a gradient and sends only zeros on"
+    count = sum(tape.tensors.numel(tensor) - tape.tensors.zero[tensor] for tensor in arrived if _nonzero(tape, tensor))
+    elements = f" ({count} element{'s' if count != 1 else ''} that {'are' if count != 1 else 'is'} not zero)"
+    return f"{name(graph, node)} gets a gradient{elements} and sends only zeros on"
 
 
 def _cancels(graph: BackwardGraph, tape: Tape, node: int, zero: set[int]) -> str:
@@ -129,7 +135,8 @@ def _only_zeros(tape: Tape, node: int, input_nr: int, zero: set[int]) -> bool:
 
 
 def _clipped(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
-    wanted = {place for place, op in enumerate(graph.columns.ops) if short_op(op) in CLIPPING}
+    """Functions that are flat for most of their elements."""
+    wanted = {place for place, op in enumerate(graph.columns.ops) if short_op(op) in (*CLIPPING, *SATURATING)}
     if not wanted:
         return
     table = tape.tensors
@@ -142,15 +149,34 @@ def _clipped(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
             continue
         numel, stopped = table.numel(after), table.zero[after] - table.zero[before]
         if numel == table.numel(before) and CLIPPED * numel <= stopped < numel:
-            message = f"{name(graph, node)} stops the gradient of {stopped} of {numel} elements: they lie outside its bounds"
-            hint = "outside the bounds its slope is zero, so nothing pulls these values back; use a soft bound (tanh, softplus)"
-            yield at_node(graph, node, KIND, "info", message, hint)
+            yield _flat(graph, node, stopped, numel)
+
+
+def _flat(graph: BackwardGraph, node: int, stopped: int, numel: int) -> Finding:
+    if graph.short(node) in CLIPPING:
+        why = "they lie outside its bounds"
+        hint = "outside the bounds its slope is zero, so nothing pulls these values back; use a soft bound (tanh, softplus)"
+    else:
+        why = "they lie where it is flat"
+        hint = _SATURATED
+    message = f"{name(graph, node)} stops the gradient of {stopped} of {numel} elements: {why}"
+    return at_node(graph, node, KIND, "info", message, hint)
 
 
 def _hint(graph: BackwardGraph, node: int) -> str:
     op = graph.short(node)
     if op in ("Round", "Floor", "Ceil", "Sign", "Trunc"):
         return "its derivative is zero everywhere; a straight-through estimator is x + (f(x) - x).detach()"
+    if op == "ThresholdBackward":
+        return (
+            "ReLU is piecewise linear, with a second derivative of zero; use a smooth activation (tanh, softplus, silu)"
+        )
+    if op in ("Sigmoid", "Tanh", "Softmax", "LogSoftmax"):
+        return _SATURATED
+    if op in ("Index", "Gather", "Select", "Slice", "MaskedFill", "Where", "MaskedSelect", "IndexSelect"):
+        return "what it picks or masks leaves out every element that gets a gradient: look at the index or the mask"
+    if op in ("Mul", "Div", "MulScalar"):
+        return "the factor that it multiplies with is zero"
     if op in ("Relu", "Threshold", "LeakyRelu", "Elu"):
         return "every unit is on the flat side: look at the bias and the initial weights before it"
     if op in CLIPPING:
