@@ -71,7 +71,8 @@ def _wrong_result(graph: BackwardGraph, tape: Tape) -> Finding | None:
     assert tape.failure is not None
     node, text = tape.failure.node, tape.failure.message
     if (number := _NUMBER.search(text)) is not None:
-        wrong = f"returns {number[2]} gradients where its forward took {number[1]} inputs"
+        gradients = "gradient" if number[2] == "1" else "gradients"
+        wrong = f"returns {number[2]} {gradients} where its forward took {number[1]} inputs"
         hint = "return one gradient for each input of forward (ctx apart) in the same order, None for those that are no tensors"
     else:
         shape = _SHAPE.search(text)

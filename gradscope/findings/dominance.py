@@ -63,7 +63,7 @@ def _terms(graph: BackwardGraph, root: int) -> list[int]:
         if scalar and graph.short(node) in _ADDS and len(edges) > 1:
             todo += [(graph.target[edge], edge) for edge in edges]
         elif scalar and graph.short(node) in _PASSES and len(edges) == 1:
-            todo.append((graph.target[edges[0]], edges[0] if came == UNKNOWN else came))
+            todo.append((graph.target[edges[0]], edges[0]))
         elif came != UNKNOWN:
             terms.append(came)
         if len(terms) > MOST_TERMS:

@@ -38,7 +38,8 @@ def growing(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> 
     if bridge is not None:
         yield at_node(graph, facts.bridge, KIND, severity, message, hint, related=related)
     else:
-        yield Finding(KIND, severity, message, hint, related=tuple(calls))
+        file, line = (calls[0].file, calls[0].line) if calls else (same[-1].file, same[-1].line)
+        yield Finding(KIND, severity, message, hint, file=file, line=line)
 
 
 def _at_this_line(earlier: Sequence[EarlierCall], calls: Sequence[Related]) -> list[EarlierCall]:

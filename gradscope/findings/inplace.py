@@ -66,7 +66,8 @@ def _after_step(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
     """An optimizer changed the weights that a graph needs as they were: one kept from an earlier call, or one run too late."""
     write = same[0]
     where = written(write.origin) if write.origin is not None else f"{write.function}()"
-    need = f"{made_at(graph, write.node)} needs {_names(graph, same)} as it was before {where} changed it"
+    were, them = ("it was", "it") if len(same) == 1 else ("they were", "them")
+    need = f"{made_at(graph, write.node)} needs {_names(graph, same)} as {were} before {where} changed {them}"
     if (bridge := _bridge(graph)) is None and not graph.columns.facts.old_nodes:
         return (
             f"{need}: the forward ran before that step, this call comes after it",

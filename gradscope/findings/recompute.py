@@ -27,8 +27,8 @@ def recompute(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     assert tape.failure is not None
     node = tape.failure.node
     differs = _difference(tape.failure.message)
-    where = made_at(graph, node) if node != UNKNOWN else "a node of a checkpoint"
-    message = f"the checkpoint that {where} belongs to ran its forward again, and {differs}"
+    which = f"the checkpoint that {made_at(graph, node)} belongs to" if node != UNKNOWN else "a checkpoint"
+    message = f"{which} ran its forward again, and {differs}"
     hint = (
         "what runs in a checkpoint must do the same twice: look there for attributes, counters, caches or random numbers that "
         "the first run changed, for autocast and for branches on values"

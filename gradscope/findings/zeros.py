@@ -168,9 +168,7 @@ def _hint(graph: BackwardGraph, node: int) -> str:
     if op in ("Round", "Floor", "Ceil", "Sign", "Trunc"):
         return "its derivative is zero everywhere; a straight-through estimator is x + (f(x) - x).detach()"
     if op == "ThresholdBackward":
-        return (
-            "ReLU is piecewise linear, with a second derivative of zero; use a smooth activation (tanh, softplus, silu)"
-        )
+        return "ReLU is piecewise linear, with a second derivative of zero; use a smooth activation (tanh, softplus, silu)"
     if op in ("Sigmoid", "Tanh", "Softmax", "LogSoftmax"):
         return _SATURATED
     if op in ("Index", "Gather", "Select", "Slice", "MaskedFill", "Where", "MaskedSelect", "IndexSelect"):

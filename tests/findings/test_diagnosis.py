@@ -153,6 +153,11 @@ class TestZero:
         assert (found.kind, found.severity, found.op, found.line) == ("zero-gradient", "info", "ClampBackward1", 1)
         assert "1 of 2 elements" in found.message
 
+    def test_a_saturated_sigmoid(self):
+        (found,) = told(pipeline((1.0, 0.0), ops=["SigmoidBackward0"]))
+        assert (found.kind, found.severity, found.op) == ("zero-gradient", "info", "SigmoidBackward0")
+        assert found.message.endswith("stops the gradient of 1 of 2 elements: they lie where it is flat")
+
     def test_a_relu_may_stop_some(self):
         assert told(pipeline((1.0, 0.0), ops=["ReluBackward0"])) == []
 
@@ -319,6 +324,17 @@ class TestRecord:
         assert (found.kind, found.severity, found.op, found.line) == ("hook-changed", "info", "Op2Backward0", 2)
         assert found.related == (Related(FILE, 3, "the hook"),)
         assert found.message.endswith("norm 1.41 before it, 0.707 after")
+
+    def test_a_hook_that_hides_nan(self):
+        drawing = pipeline((1.0, 1.0), (1.0, math.nan))
+        graph = drawing.graph()
+        tape = drawing.tape(graph, [(1.0, 1.0)], hooks={graph.leaves[0].node: lambda value: (1.0, 0.0)})
+        graph.columns.foreign[graph.leaves[0].node] = "hook patch (/home/ada/bug.py:18)"
+        origin, hidden = diagnose(graph, tape)
+        assert (origin.kind, origin.op) == ("nonfinite-origin", "Op2Backward0")
+        assert (hidden.kind, hidden.severity, hidden.leaf) == ("hook-changed", "warning", "w")
+        assert hidden.message.startswith("a hook hides NaN in 1 of 2 elements in the gradient that arrives at the leaf w")
+        assert hidden.related == (Related(FILE, 18, "the hook"),)
 
 
 def test_the_worst_comes_first():

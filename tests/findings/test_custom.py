@@ -1,0 +1,82 @@
+import graphs
+import passes
+import pytest
+from passes import FILE, at
+
+from gradscope.findings import diagnose
+from gradscope.findings.finding import Related
+from gradscope.model.facts import Mutated
+from gradscope.model.places import CodePlace
+
+BODY = CodePlace(FILE, 17, "Half.backward", 19)
+
+
+def drawn(local=(1.0,)):
+    """loss = exp(b) + Half.apply(a)"""
+    drawing = graphs.Drawing()
+    a, b = drawing.leaf("a"), drawing.leaf("b")
+    exp = drawing.node("ExpBackward0", origin=drawing.origin(FILE, 22, "y = b.exp()"))
+    half = drawing.node("HalfBackward", origin=drawing.origin(FILE, 23, "z = Half.apply(a)"))
+    top = drawing.node("AddBackward0", origin=drawing.origin(FILE, 24, "loss = y + z"))
+    for source, target in ((exp, b), (top, exp), (top, half)):
+        drawing.edge(source, target)
+    drawing.edge(half, a, local)
+    drawing.root(top)
+    return drawing, half
+
+
+def of_custom(graph, tape, node):
+    graph.columns.backward_code[node] = BODY
+    return [one for one in diagnose(graph, tape) if one.kind == "custom-function"]
+
+
+@pytest.mark.parametrize(("origin", "line"), [(at(18, "return g.mul_(0.5)"), 18), (None, 17)])
+def test_a_backward_that_writes_into_what_it_was_given(origin, line):
+    drawing, half = drawn()
+    graph, tape = passes.passed(drawing, (1.0,))
+    tape.columns.facts.mutated = [Mutated(half, 0, origin)]
+    (found,) = of_custom(graph, tape, half)
+    assert (found.severity, found.op, found.line) == ("warning", "HalfBackward", 23)
+    assert found.related == (Related(FILE, line, "writes into the gradient"),)
+    assert found.message.startswith(
+        "the backward of HalfBackward at line 23 (z = Half.apply(a)) writes into the gradient that it was given"
+    )
+
+
+def broken(text):
+    drawing = passes.chain(("HalfBackward", 23, "z = Half.apply(a)"))
+    graph, tape = passes.failed(drawing, 1, text)
+    return of_custom(graph, tape, 1)
+
+
+def test_too_few_gradients():
+    (found,) = broken("function HalfBackward returned an incorrect number of gradients (expected 2, got 1)")
+    assert (found.severity, found.line, found.related) == ("error", 23, (Related(FILE, 17, "its backward"),))
+    assert found.message == (
+        "the backward of HalfBackward at line 23 (z = Half.apply(a)) returns 1 gradient where its forward took 2 inputs"
+    )
+
+
+def test_a_gradient_of_another_shape():
+    (found,) = broken(
+        "Function HalfBackward returned an invalid gradient at index 0 - got [3] but expected shape compatible with [4]"
+    )
+    assert found.message.endswith("returns a gradient of shape [3] for its input 0, which has shape [4]")
+
+
+def test_what_it_raises_itself_is_told_as_it_is():
+    (found,) = broken("no")
+    assert found.message == "HalfBackward raised RuntimeError: no (bug.py:17)"
+
+
+def test_none_for_an_input_that_requires_a_gradient():
+    drawing, half = drawn(None)
+    graph, tape = passes.passed(drawing, (1.0,))
+    (found,) = of_custom(graph, tape, half)
+    assert (found.severity, found.op) == ("info", "HalfBackward")
+    assert found.message.endswith("gives None for input 0, which requires a gradient")
+
+
+def test_a_sound_one_is_none():
+    drawing, half = drawn()
+    assert of_custom(*passes.passed(drawing, (1.0,)), half) == []
