@@ -8,6 +8,7 @@ ones were called by hooks inside it. Only where all nodes are on accelerators do
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 from gradscope.debuggee.capture import Captured
@@ -17,19 +18,29 @@ from gradscope.model.places import UNKNOWN
 NESTED = "a backward pass inside this one writes its .grad too"
 ANOTHER_THREAD = "another thread's backward pass writes its .grad too"
 
-_callers: set[int] = set()
-"""threads that have made backward calls; by number, as Python gives those of threads that ended to new ones"""
+
+class _Caller:
+    """Lives as long as a thread that has made a backward call."""
+
+
+class _Here(threading.local):
+    caller: _Caller | None = None
+
+
+_here = _Here()
+_callers: weakref.WeakSet[_Caller] = weakref.WeakSet()
 
 
 def note_caller() -> None:
     """This thread is making a backward call of the script's."""
-    _callers.add(threading.get_ident())
+    if _here.caller is None:
+        _here.caller = _Caller()
+        _callers.add(_here.caller)
 
 
 def others_call() -> bool:
     """Whether another thread that lives makes backward calls too. Threads that only wait or draw a bar are no company."""
-    here = threading.get_ident()
-    return any(thread.ident in _callers and thread.ident != here for thread in threading.enumerate())
+    return any(caller is not _here.caller for caller in _callers)
 
 
 class PassSorter:

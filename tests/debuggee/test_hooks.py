@@ -133,6 +133,8 @@ def another_thread(*, calls: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize("run", [explored, recorded])
 def test_a_thread_that_calls_no_backward_is_no_company(run: Any) -> None:
+    with another_thread(calls=True):
+        pass  # its number is given to the next one
     y, _ = all_kinds()
     with another_thread(calls=False):
         passed = run(y)
