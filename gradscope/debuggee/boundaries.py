@@ -1,22 +1,37 @@
-"""Where tensors were cut off from their graph: `detach`, `.data`, under `no_grad`, or turned into plain numbers.
+"""Where tensors were cut off from their graph: `detach`, `.data`, under `no_grad`, by a function without a derivative, …
 
-What is kept of each is its kind, its place and the number of the node that was cut off: no tensor, and of a storage no more than
-a weak reference, by which a tensor of the same storage is known again (also as what a node saved).
+Each place that cuts is kept once (a `_Spot`), with weak references to the leaves behind what it cut off. Of each tensor without
+a graph that came of a cut, however many steps later, its storage is kept weakly, with the spots it came through, so that it is
+known again, also as what a node saved.
+
+By line events (Python 3.12+) calls are seen before they run, and no results: there only a tensor that shares the storage of what
+`detach()` was given is known again, and of `no_grad` nothing.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
+
+from gradscope.debuggee.custom_forward import surrounding
+from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed
+from gradscope.debuggee.leaves_behind import Leaves, alive, leaves_behind
+from gradscope.debuggee.watching import PlaceOf, Watcher
 
 _MOST = 20_000
 """storages remembered"""
 _MOST_EACH = 4
 """cuts remembered of one storage: the last ones"""
+_MOST_SPOTS = 200
+"""remembered of what one tensor came through"""
+_MOST_LEAVES = 4_000
+"""remembered of one spot"""
+_WALKS = 4
+"""so often the leaves behind are looked for at a spot, before only at every power of two"""
 _LEAF = -1
 
 
@@ -25,53 +40,49 @@ class Boundary:
     """One cut: no gradient goes from what came of it to what it was made of."""
 
     kind: str
-    """`detach`, `data`, `no_grad`, `inference_mode`, `copy` (torch.tensor of a tensor); of casts `item`, `tolist`, `numpy`,
-    `float`, `int`"""
+    """one of those of `model.facts.Cut`"""
     place: int
     """number of the place, for `Places.origin`"""
     source: int
     """sequence number of the node that made what was cut; -1 for a leaf"""
     certain: bool = True
     """False where the tensor's storage was cut at several places, and it is not known which of them the tensor came from"""
+    leaves: Leaves = ()
+    """weakly, those behind what was cut off; of `of` also those behind later cuts that the tensor came through"""
+
+
+@dataclass(slots=True, eq=False)
+class _Spot:
+    kind: str
+    place: int
+    count: int = 0
+    latest: Leaves = ()
+    """as they were found last"""
+    leaves: Leaves = ()
+    """of all cuts since the last mark"""
+    order: int = 0
+    """of the last cut among all"""
+    source: int = _LEAF
+    """of the last cut"""
 
 
 @dataclass(slots=True)
 class _Cut:
-    kind: str
-    place: int
+    spots: tuple[_Spot, ...]
+    """that the tensor came through, the first first"""
     source: int
     result: weakref.ref[Any] | None
     leaf: weakref.ref[Any] | None
 
 
-def boundary_functions(torch: Any) -> dict[Any, str]:
-    """The functions that cut, as a function mode is given them, with what to call each."""
-    tensor = torch.Tensor
-    return {
-        tensor.detach: "detach",
-        tensor.detach_: "detach",
-        torch.detach: "detach",
-        torch.detach_: "detach",
-        tensor.data.__get__: "data",
-        torch.tensor: "copy",
-        tensor.item: "item",
-        tensor.tolist: "tolist",
-        tensor.numpy: "numpy",
-        tensor.__array__: "numpy",
-        tensor.__float__: "float",
-        tensor.__int__: "int",
-    }
-
-
 _CALLABLE = (type, BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType)
 """what may be looked up without asking the person's code for a hash"""
-_CASTS = ("item", "tolist", "numpy", "float", "int")
 
 
 class Boundaries:
     """Those of one run."""
 
-    def __init__(self, torch: Any, place_of: Callable[[FrameType, Any], int]) -> None:
+    def __init__(self, torch: Any, place_of: PlaceOf) -> None:
         """
         Args:
             torch: the module.
@@ -79,14 +90,21 @@ class Boundaries:
         """
         self._torch = torch
         self._place_of = place_of
-        self._kinds = boundary_functions(torch)
-        self._calls = {**self._kinds, float: "float", int: "int"}
+        self._kinds = cutting(torch)
+        self._casting = casting(torch)
+        self._calls = {**self._kinds, **self._casting, float: "float", int: "int"}
+        self._empty_handed = empty_handed(torch)
+        self._unmeant = Unmeant(torch)
+        self._spots: dict[tuple[int, str], _Spot] = {}
         self._cuts: dict[int, tuple[int, list[_Cut]]] = {}
         """by the address of a storage, which stays its own as long as we hold the weak reference: that, and its cuts"""
-        self._casts: dict[tuple[int, str], int] = {}
+        self._order = 0
+        self._marked = 0
+
+    # ------------------------------------------------------------ what others ask
 
     def of(self, tensor: Any) -> Boundary | None:
-        """The cut that this tensor, or the one whose storage it shares, came from; None for one with a graph."""
+        """The first cut that this tensor, or the one whose storage it shares, came from; None for one with a graph."""
         with self._torch._C.DisableTorchFunctionSubclass():
             known = None if tensor.grad_fn is not None else self._cuts.get(_address(tensor) or 0)
         if known is None:
@@ -96,30 +114,49 @@ class Boundaries:
         if found is None and any(cut.leaf is not None and cut.leaf() is tensor for cut in cuts):
             return None  # it was cut from, not off
         one = found or cuts[0]
-        certain = found is not None or len({cut.place for cut in cuts}) == 1
-        return Boundary(one.kind, one.place, one.source, certain)
+        certain = found is not None or len({cut.spots[0].place for cut in cuts}) == 1
+        first = one.spots[0]
+        return Boundary(first.kind, first.place, one.source, certain, _joined(spot.leaves for spot in one.spots))
+
+    def since(self, mark: int = 0) -> list[Boundary]:
+        """The places that cut after `mark` gave this number, each once, in the order of their last cut there; casts too.
+
+        Nested places of one line (a module and those inside it) are told apart, so there may be many of one line.
+        """
+        spots = sorted((spot for spot in self._spots.values() if spot.order > mark), key=lambda spot: spot.order)
+        return [Boundary(spot.kind, spot.place, spot.source, leaves=spot.leaves) for spot in spots]
+
+    def mark(self) -> int:
+        """A number for `since`: from now on cuts are those of another stretch."""
+        self._marked = self._order
+        return self._order
 
     def casts(self) -> list[Boundary]:
         """Where tensors with a graph became plain numbers, the latest place last; `source` is that of the last time."""
-        return [Boundary(kind, place, source) for (place, kind), source in self._casts.items()]
+        return [cut for cut in self.since() if cut.kind in CASTS]
 
-    def look(self, function: Any, args: tuple[Any, ...], result: Any, frame: FrameType) -> None:
-        """A function that made no node has run: note it if it cut something off."""
+    # ------------------------------------------------------------ what those who watch tell
+
+    def watchers(self) -> dict[Any, Watcher]:
+        """Whom to tell of which functions, besides of all that make no node."""
+        return {**dict.fromkeys(choosing(self._torch), self._chose), **dict.fromkeys(self._casting, self._cast)}
+
+    def look(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType) -> None:
+        """A function that made no node has run: note it if it cut something off, or what it was given was cut off."""
         torch = self._torch
-        kind = self._kinds.get(function)
+        kind = self._kinds.get(function, "")
+        if not kind and (type(function) is MethodWrapperType or function in self._empty_handed):
+            return
         with torch._C.DisableTorchFunctionSubclass():
-            if kind is None:
-                if torch._C._current_graph_task_id() == -1:
-                    kind = "inference_mode" if torch.is_inference_mode_enabled() else "no_grad"
-                    self._note_results(kind, function, args, result, frame)
+            results = [one for one in _tensors(torch, (result,)) if not one.requires_grad]
+            if not results or torch._C._current_graph_task_id() != -1:
                 return
-            tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-            if tensor is None or not (tensor.requires_grad or (kind not in _CASTS and self._was_cut(tensor))):
-                return
-            if kind in _CASTS:
-                self._note_cast(kind, function, tensor, frame)
-            else:
-                self._note(kind, function, tensor, result, frame)
+            given = _tensors(torch, args if not kwargs else (*args, *kwargs.values()))
+            sources = [one for one in given if one.requires_grad or (self._was_cut(one) and one is not result)]
+            if sources:
+                self._note(kind or self._kind_now(), function, sources, results, frame)
+            elif function is torch.Tensor.detach_ and not self._unmeant(frame):
+                self._note_results(self._spot("detach", function, frame, ()), (), results)
 
     def called(self, function: Any, first: Any, frame: FrameType) -> bool:
         """A function is about to be called: note it if it will cut its first argument off. False if it is none that ever does.
@@ -130,44 +167,130 @@ class Boundaries:
         if kind is None or not isinstance(first, self._torch.Tensor):
             return False
         with self._torch._C.DisableTorchFunctionSubclass():
-            if first.requires_grad and kind in _CASTS:
-                self._note_cast(kind, function, first, frame)
+            if kind in CASTS:
+                self._cast_at(kind, function, first, frame)
             elif kind == "detach" and (first.requires_grad or self._was_cut(first)):
-                self._note(kind, function, first, None, frame)
+                self._note(kind, function, [first], None, frame)
         return True
 
-    def _note_cast(self, kind: str, function: Any, tensor: Any, frame: FrameType) -> None:
-        key = self._place_of(frame, function), kind
-        self._casts.pop(key, None)
-        self._casts[key] = _number_of(tensor)
+    def wrapped(self, data: Any, parameter: Any, frame: FrameType) -> None:
+        """A Parameter was made of a tensor."""
+        with self._torch._C.DisableTorchFunctionSubclass():
+            if not self._unmeant(frame) and (data.requires_grad or self._was_cut(data)):
+                self._note("parameter", self._torch.nn.Parameter, [data], [parameter], frame, anyway=True)
 
-    def _note_results(self, kind: str, function: Any, args: tuple[Any, ...], result: Any, frame: FrameType) -> None:
-        """What is computed without a graph, of tensors that have one or were cut off themselves."""
-        results = [one for one in _tensors(self._torch, (result,)) if not one.requires_grad]
-        if not results:
+    # ------------------------------------------------------------ noting
+
+    def _kind_now(self) -> str:
+        """What cuts where nothing but the call itself can have."""
+        torch = self._torch
+        if torch.is_grad_enabled():
+            return "flat"
+        return "inference_mode" if torch.is_inference_mode_enabled() else "no_grad"
+
+    def _note(
+        self, kind: str, function: Any, sources: list[Any], results: list[Any] | None, frame: FrameType, anyway: bool = False
+    ) -> None:
+        """What was computed without a graph, of tensors that have one or were cut off themselves.
+
+        Args:
+            kind: of the cut, if it is one.
+            function: that cut.
+            sources: what it was given.
+            results: what it gave; None where that is not known and has the memory of the source.
+            frame: that called.
+            anyway: it counts as a cut of its own even where its sources were cut off before.
+        """
+        with_graph = [one for one in sources if one.requires_grad]
+        earlier = next((cut for cut in map(self._cut_of, sources) if cut is not None), None)
+        spot = None
+        if with_graph or anyway:
+            around = None if self._torch.is_grad_enabled() else surrounding(self._torch, frame)
+            if around is not None:
+                if not around.cuts:
+                    return
+                kind, frame = "checkpoint", around.caller
+            elif self._unmeant(frame):
+                return
+            handed = () if earlier is None else _joined(one.leaves for one in earlier.spots)
+            spot = self._spot(kind, function, frame, with_graph, handed if anyway else ())
+        self._note_results(spot, with_graph or sources, results, earlier)
+
+    def _spot(self, kind: str, function: Any, frame: FrameType, sources: Iterable[Any], handed: Leaves = ()) -> _Spot:
+        """The spot of a cut that has just been, with the leaves behind it."""
+        place = self._place_of(frame, function)
+        spot = self._spots.get((place, kind))
+        if spot is None:
+            spot = self._spots[place, kind] = _Spot(kind, place)
+        spot.count += 1
+        walk = spot.count <= _WALKS or spot.count.bit_count() == 1 or not alive(spot.latest)
+        if walk or handed:
+            spot.latest = _joined((leaves_behind(sources), handed))
+        if spot.order <= self._marked:
+            spot.leaves = spot.latest
+        elif walk and spot.leaves != spot.latest:
+            spot.leaves = _joined((spot.leaves, spot.latest))
+        self._order += 1
+        spot.order = self._order
+        spot.source = next(map(_number_of, sources), _LEAF)
+        return spot
+
+    def _note_results(
+        self, spot: _Spot | None, sources: Iterable[Any], results: list[Any] | None, earlier: _Cut | None = None
+    ) -> None:
+        """Remember what came of a cut, or of what was cut off `earlier`."""
+        spots = () if earlier is None else earlier.spots
+        if spot is not None and spot not in spots and len(spots) < _MOST_SPOTS:
+            spots = (*spots, spot)
+        if not spots:
             return
-        source = next((one for one in _tensors(self._torch, args) if one.requires_grad or self._was_cut(one)), None)
-        if source is not None:
-            for one in results:
-                self._note(kind, function, source, one, frame)
+        first = next(iter(sources), None)
+        number = earlier.source if earlier is not None else _LEAF if first is None else _number_of(first)
+        leaf = weakref.ref(first) if first is not None and first.requires_grad and number == _LEAF else None
+        for one in results if results is not None else [first]:
+            self._remember(one, _Cut(spots, number, None if results is None else weakref.ref(one), leaf))
 
-    def _note(self, kind: str, function: Any, source: Any, result: Any, frame: FrameType) -> None:
-        shares = source if result is None else result
-        address = _address(shares)
+    def _remember(self, tensor: Any, cut: _Cut) -> None:
+        address = _address(tensor)
         if address is None:
             return
         known = self._cuts.pop(address, None)
         if known is None:
-            known = shares.untyped_storage()._weak_ref(), []
+            known = tensor.untyped_storage()._weak_ref(), []
         self._cuts[address] = known
-        number = _number_of(source)
-        leaf = weakref.ref(source) if source.requires_grad and number == _LEAF else None
-        known[1].append(
-            _Cut(kind, self._place_of(frame, function), number, None if result is None else weakref.ref(result), leaf)
-        )
+        known[1].append(cut)
         del known[1][:-_MOST_EACH]
         if len(self._cuts) > _MOST:
             self._forget_half()
+
+    def _cast(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
+    ) -> None:
+        with self._torch._C.DisableTorchFunctionSubclass():
+            self._cast_at(self._casting[function], function, args[0], frame)
+
+    def _cast_at(self, kind: str, function: Any, tensor: Any, frame: FrameType) -> None:
+        if tensor.requires_grad and not self._unmeant(frame):
+            self._spot(kind, function, frame, [tensor])
+
+    def _chose(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
+    ) -> None:
+        """`values, places = x.max(0)`: the places are cut off, though a node was made."""
+        torch = self._torch
+        if not isinstance(result, tuple) or not args or not isinstance(args[0], torch.Tensor):
+            return
+        with torch._C.DisableTorchFunctionSubclass():
+            flat = [one for one in result if not one.requires_grad]
+            if args[0].requires_grad and torch.is_grad_enabled() and flat and torch._C._current_graph_task_id() == -1:
+                self._note("flat", function, [args[0]], flat, frame)
+
+    def _cut_of(self, tensor: Any) -> _Cut | None:
+        """What is known of a tensor without a graph."""
+        known = None if tensor.requires_grad else self._cuts.get(_address(tensor) or 0)
+        if known is None:
+            return None
+        return next((cut for cut in known[1][::-1] if cut.result is not None and cut.result() is tensor), known[1][-1])
 
     def _was_cut(self, tensor: Any) -> bool:
         return bool(self._cuts) and _address(tensor) in self._cuts
@@ -180,6 +303,15 @@ class Boundaries:
         gone = set(dead)
         for address in [*dead, *islice((one for one in self._cuts if one not in gone), rest)]:
             storage._free_weak_ref(self._cuts.pop(address)[0])
+
+
+def _joined(several: Iterable[Leaves]) -> Leaves:
+    """All of them, each once; equal weak references are those of one live tensor."""
+    found: dict[int, weakref.ref[Any]] = {}
+    for leaves in several:
+        for leaf in leaves:
+            found.setdefault(id(leaf), leaf)
+    return tuple(islice(found.values(), _MOST_LEAVES))
 
 
 def _address(tensor: Any) -> int | None:
@@ -195,9 +327,13 @@ def _number_of(tensor: Any) -> int:
 
 
 def _tensors(torch: Any, values: Iterable[Any]) -> Iterator[Any]:
-    """The tensors among values and one level into lists and tuples of them."""
+    """The tensors among values and two levels into lists and tuples of them."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from (item for item in value if isinstance(item, torch.Tensor))
+            for item in value:
+                if isinstance(item, torch.Tensor):
+                    yield item
+                elif isinstance(item, list | tuple):
+                    yield from (one for one in item if isinstance(one, torch.Tensor))

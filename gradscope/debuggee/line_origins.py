@@ -26,9 +26,7 @@ class LineOrigins(Origins):
         """
         super().__init__(torch)
         number = torch.autograd._get_sequence_nr
-        self._events = LineEvents(
-            number, self._place_of, self.spans, Lines(torch), tool.switch, tool.restart, self.boundaries.called
-        )
+        self._events = LineEvents(number, self._place_of, self.spans, Lines(torch), tool.switch, tool.restart, self._called)
         tool.begin(self._events)
         self.undo.append(tool.end)
 
@@ -44,6 +42,10 @@ class LineOrigins(Origins):
 
     def _unsure(self, line: Line) -> bool:
         return unsure_by_line(line)
+
+    def _called(self, function: Any, first: Any, frame: FrameType) -> bool:
+        """See `line_events.Called`."""
+        return self.boundaries.called(function, first, frame) or self.grad_mode.called(function, first, frame)
 
     def _place_of(self, frame: FrameType, at: int) -> int:
         """See `line_events.PlaceOf`."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from gradscope.debuggee.boundaries import boundary_functions
 from gradscope.debuggee.fast_path import FastPath
 from gradscope.debuggee.occurrences import Line, unsure_by_instruction
 from gradscope.debuggee.origin_table import Origins
 from gradscope.debuggee.runs import Runs
+from gradscope.debuggee.watching import Watcher
 
 
 class ModeOrigins(Origins):
@@ -22,7 +22,14 @@ class ModeOrigins(Origins):
         super().__init__(torch)
         self._depth = 0
         self.note = self._make_note()
-        self.mode = _make_mode(torch, self.note, self.boundaries.look)
+        watchers = {
+            **self.broadcasts.watchers(),
+            **self.writes.watchers(),
+            **self.grad_mode.watchers(),
+            **self.grad_reads.watchers(),
+            **self.boundaries.watchers(),
+        }
+        self.mode = _make_mode(torch, self.note, watchers, self.boundaries.look, self.writes.gave_out)
         self._fast_path = FastPath(torch, self.mode)
         self.undo.append(_see_custom_functions(torch, self))
 
@@ -72,12 +79,25 @@ class ModeOrigins(Origins):
 
 
 def _make_mode(
-    torch: Any, note: Callable[[int, int, FrameType, Any], None], look: Callable[[Any, Any, Any, FrameType], None]
+    torch: Any,
+    note: Callable[[int, int, FrameType, Any], None],
+    watchers: Mapping[Any, Watcher],
+    made_none: Callable[[Any, tuple[Any, ...], Mapping[str, Any] | None, Any, FrameType], None],
+    gave_out: Callable[[Any, Any, FrameType, int], None],
 ) -> Any:
+    """The hot path.
+
+    Args:
+        torch: the module.
+        note: told of calls that made nodes.
+        watchers: told of calls of some functions, whether they made nodes or not.
+        made_none: told of calls that made no node, where something may have been cut off.
+        gave_out: told of calls with an `out=`.
+    """
     number = torch.autograd._get_sequence_nr
     caller = sys._getframe
-    watched = boundary_functions(torch)
-    grad_enabled = torch.is_grad_enabled
+    watcher_of = watchers.get
+    without = frozenset({type(None), bool, int, float, str, torch.Size, torch.dtype, torch.device})
 
     class OriginMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -86,8 +106,13 @@ def _make_mode(
             after = number()
             if after > before:
                 note(before, after, caller(1), func)
-            elif func in watched or not grad_enabled():
-                look(func, args, result, caller(1))
+            elif type(result) not in without:
+                made_none(func, args, kwargs, result, caller(1))
+            watcher = watcher_of(func)
+            if watcher is not None:
+                watcher(func, args, kwargs, result, caller(1), before)
+            if kwargs and "out" in kwargs:
+                gave_out(func, kwargs["out"], caller(1), before)
             return result
 
     # Warnings that torch's C++ raises are judged as those of the script's own module, then shown where they belong.

@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from gradscope.debuggee import library_frames
+from gradscope.debuggee import library_frames, parameters_made
 from gradscope.debuggee.boundaries import Boundaries
+from gradscope.debuggee.broadcasts import Broadcasts
+from gradscope.debuggee.grad_mode import GradMode
+from gradscope.debuggee.grad_reads import GradReads
 from gradscope.debuggee.occurrences import Line, count
 from gradscope.debuggee.places import Key, Place, Places
 from gradscope.debuggee.spans import Spans
 from gradscope.debuggee.whereabouts import finder
+from gradscope.debuggee.writes import Writes
 from gradscope.model.places import Origin
 
 
@@ -28,8 +32,12 @@ class Origins:
         self.spans = Spans()
         self.places = Places(torch)
         self.boundaries = Boundaries(torch, self.place_of)
+        self.writes = Writes(torch, self.place_of)
+        self.broadcasts = Broadcasts(torch)
+        self.grad_mode = GradMode(torch, self.place_of)
+        self.grad_reads = GradReads(torch, self.place_of, self.places)
         self._where = finder(torch.nn.Module)
-        self.undo: list[Callable[[], None]] = []
+        self.undo: list[Callable[[], None]] = [parameters_made.watch(torch, self.boundaries.wrapped, self.seeing)]
         self._paused = 1
         self._thread = threading.get_ident()
 
