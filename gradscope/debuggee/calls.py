@@ -16,6 +16,7 @@ from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import CallReports, OneCall
 from gradscope.debuggee.commit import Check, Recorded, Verdict
 from gradscope.debuggee.explore import CannotExplore
+from gradscope.debuggee.history import History
 from gradscope.debuggee.intercept import After, Interception
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.origins import Origins
@@ -23,7 +24,7 @@ from gradscope.debuggee.origins import install as install_origins
 from gradscope.debuggee.refusals import findings_of
 from gradscope.debuggee.stop import Stop
 from gradscope.debuggee.subject import describe, of_call
-from gradscope.findings import diagnose
+from gradscope.findings import Finding, diagnose
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
 from gradscope.protocol import messages as m
@@ -51,6 +52,7 @@ class Calls:
         self._forget_inputs = apply_inputs.install()
         self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
         self.bare_stops = BareStops(server, self.origins, lambda: self._open(None), self._at_work)
+        self.history = History(torch, self.origins)
         self._interception = Interception(self._on_call)
         self._interception.install()
         self._reports = CallReports(server.link)
@@ -97,11 +99,13 @@ class Calls:
             return None
         with server.turn:
             server.called(call.number)
+            event = self.history.begins(call)
             try:
                 after = self._decide(call)
             except Exception as error:
                 server.fault(error)
                 after = None
+        after = self.history.ending(event, after)
         return self._noting_origins(after) if call.create_graph and self.origins is not None else after
 
     def _noting_origins(self, after: After | None) -> After:
@@ -171,14 +175,23 @@ class Calls:
 
     def _open(self, call: BackwardCall | None) -> Stop:
         server = self._server
-        subject = None if call is None else of_call(call, self.origins)
+        subject = None if call is None else of_call(call, self.origins, self.history)
         return Stop(self._link, server.sources, subject, self.origins, server.set_breaks, self._budget)
+
+    def _refused(self, call: BackwardCall, message: m.Call, stop: Stop | None) -> tuple[Stop | None, list[Finding]]:
+        """A call that torch will refuse is looked at before it is told of: what is wrong with it goes along."""
+        if call.reason == "call":
+            return stop, []
+        stop = stop or self._open(call)
+        assert stop.subject is not None
+        return stop, list(findings_of(call, message, stop.subject))
 
     def _stop(self, call: BackwardCall, reason: str, detail: str, stop: Stop | None = None) -> After | None:
         """Stand still until the person resumes. Then the script's own call runs, checked against what was explored."""
         with self._at_work():
             message = describe(call)
-            self._link.send(m.Stopped(message, reason, detail, findings_of(message, reason, detail)))
+            stop, refused = self._refused(call, message, stop)
+            self._link.send(m.Stopped(message, reason, detail, refused))
             stop = stop or self._open(call)
             assert stop.subject is not None
             if call.reason == "call" and (self._server.configure.once or stop.subject.captured.refusal):
@@ -245,7 +258,8 @@ class Calls:
             detail = call.detail
             reports = self._reports.begin()
             try:
-                reports.send(m.Stopped(message, "recorded", detail, findings_of(message, call.reason, detail)))
+                stop, refused = self._refused(call, message, stop)
+                reports.send(m.Stopped(message, "recorded", detail, refused))
                 stop = stop or self._open(call)
                 stop.link = reports
                 assert stop.subject is not None

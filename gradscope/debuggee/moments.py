@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 
 from gradscope.debuggee import person_code, statements
@@ -30,6 +31,11 @@ class Moment:
     @property
     def origin(self) -> Origin:
         """File, line, function and the statement that stands there."""
-        line, span = position(self.code, self.instruction)
-        written = statements.statement(self.code.co_filename, line, span[2] if span else None)
-        return Origin(self.code.co_filename, line, function_of(self.code), code=written.code)
+        return _origin(self.code, self.instruction)
+
+
+@lru_cache(maxsize=1_000)
+def _origin(code: CodeType, instruction: int) -> Origin:
+    line, span = position(code, instruction)
+    written = statements.statement(code.co_filename, line, span[2] if span else None)
+    return Origin(code.co_filename, line, function_of(code), code=written.code)

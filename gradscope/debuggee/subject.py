@@ -12,15 +12,18 @@ from typing import Any
 import torch
 
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.call_facts import Ends, call_facts
 from gradscope.debuggee.call_site import call_site, call_text
 from gradscope.debuggee.capture import Captured, CapturedLeaf, capture
 from gradscope.debuggee.explore import GivenSeed
 from gradscope.debuggee.graph_columns import graph_columns
+from gradscope.debuggee.history import History
 from gradscope.debuggee.names import LeafName, Names
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.seeds import Root, numbered, parse_seed
 from gradscope.errors import UsageError
 from gradscope.model.columns import GraphColumns, Leaf
+from gradscope.model.facts import CallFacts
 from gradscope.model.places import UNKNOWN
 from gradscope.protocol.messages import Call
 
@@ -76,8 +79,8 @@ class Subject:
         self.frame = None
 
 
-def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
-    """What a backward call is about."""
+def of_call(call: BackwardCall, origins: Origins | None, history: History | None = None) -> Subject:
+    """What a backward call is about; with a history also what the findings need to know of it."""
     frame = call.script_frame
     text = call_text(frame, len(call.roots))
     captured = capture(call.roots, call.inputs)
@@ -88,12 +91,25 @@ def of_call(call: BackwardCall, origins: Origins | None) -> Subject:
         GivenSeed(None if call.batched else seed, written if is_given else "", is_given)
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
-    columns = _columns(captured, names, roots, origins)
+    unreached = _unreached(captured, names)
+    columns = _columns(captured, names, roots, origins, unreached)
     if call.inputs:
         asked = len(captured.leaves)
         columns.leaves[asked:] = [replace(leaf, target=False) for leaf in columns.leaves[asked:]]
     columns.leaves = _named_as_written(columns.leaves, captured, call.inputs, text.inputs)
+    if history is not None:
+        tensors = [*(leaf.variable for leaf in captured.leaves), *(tensor for tensor, _ in unreached)]
+        columns.facts = _facts(call, captured, Ends(columns.leaves, tensors), names, origins, history)
     return Subject(captured, columns, script_seeds, frame, call.accumulates, call.create_graph)
+
+
+def _facts(
+    call: BackwardCall, captured: Captured, ends: Ends, names: Names, origins: Origins | None, history: History
+) -> CallFacts:
+    try:
+        return call_facts(call, captured, ends, names, origins, history)
+    except Exception:  # tensors of a kind that nobody has thought of: the call is looked at without them
+        return CallFacts()
 
 
 def _named_as_written(leaves: list[Leaf], captured: Captured, inputs: Sequence[Any], written: Sequence[str]) -> list[Leaf]:
@@ -127,7 +143,8 @@ def _end(captured: Captured, leaf: CapturedLeaf) -> Any:
 def of_tensor(tensor: torch.Tensor, name: str, frame: FrameType | None, origins: Origins | None) -> Subject:
     """What exploring below a live tensor is about."""
     captured = capture([tensor])
-    return Subject(captured, _columns(captured, _names(frame, origins, captured), [name], origins), [], frame)
+    names = _names(frame, origins, captured)
+    return Subject(captured, _columns(captured, names, [name], origins, _unreached(captured, names)), [], frame)
 
 
 def describe(call: BackwardCall) -> Call:
@@ -156,7 +173,13 @@ def _name_of(names: Names, root: Any) -> str:
     return names.tensor(root) if isinstance(root, torch.Tensor) else ""
 
 
-def _columns(captured: Captured, names: Names, roots: Sequence[str], origins: Origins | None) -> GraphColumns:
+def _columns(
+    captured: Captured,
+    names: Names,
+    roots: Sequence[str],
+    origins: Origins | None,
+    unreached: Sequence[tuple[torch.Tensor, LeafName]],
+) -> GraphColumns:
     with nullcontext() if origins is None else origins.naming_modules(names.module):
         return graph_columns(
             captured,
@@ -164,14 +187,13 @@ def _columns(captured: Captured, names: Names, roots: Sequence[str], origins: Or
             occurrences=None if origins is None else origins.occurrences,
             leaf_names=names.leaves,
             root_names=list(roots),
-            unreached=_unreached(captured, names),
+            unreached=[_leaf(tensor, name) for tensor, name in unreached],
         )
 
 
-def _unreached(captured: Captured, names: Names) -> list[Leaf]:
-    """Leaves that could have a gradient and are not in the graph."""
-    reached = [leaf.variable for leaf in captured.leaves if leaf.variable is not None]
-    return [_leaf(tensor, name) for tensor, name in names.unreached(reached)]
+def _unreached(captured: Captured, names: Names) -> list[tuple[torch.Tensor, LeafName]]:
+    """Tensors that could have a gradient and are not in the graph."""
+    return names.unreached([leaf.variable for leaf in captured.leaves if leaf.variable is not None])
 
 
 def _leaf(tensor: torch.Tensor, name: LeafName) -> Leaf:

@@ -38,6 +38,8 @@ class CallEvent:
     retain_graph: bool
     sequence_nr: int
     """the number that the next node was to get when the call began"""
+    mark: int = 0
+    """`Boundaries.mark` when it began"""
     failed: bool = False
     nodes: int = UNKNOWN
     """of its graph, where it was looked at"""
@@ -105,9 +107,9 @@ class Timeline:
 
     # ------------------------------------------------------------ what happens
 
-    def call_begins(self, number: int, kind: str, moment: Moment | None, retain_graph: bool) -> CallEvent:
+    def call_begins(self, number: int, kind: str, moment: Moment | None, retain_graph: bool, mark: int = 0) -> CallEvent:
         """A backward call is about to run, or to stop."""
-        event = CallEvent(next(self._ticks), number, kind, moment, retain_graph, self._next_sequence_nr())
+        event = CallEvent(next(self._ticks), number, kind, moment, retain_graph, self._next_sequence_nr(), mark)
         self.calls.append(event)
         return event
 
