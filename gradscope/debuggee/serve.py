@@ -41,6 +41,8 @@ class Server:
         self._script = os.path.abspath(sys.argv[0]) if os.path.exists(sys.argv[0]) else ""
         """python takes `__file__` away before the end is told"""
         self._count = 0
+        self._told: tuple[int, str] | None = None
+        """the last call that the session was told of, if it raised, and the exception"""
         self._calls: Calls | None = None
         self._last_frames = LastFrames()
         self._disarm: Callable[[], None] = lambda: None
@@ -75,11 +77,24 @@ class Server:
                     self.set_breaks(request.breaks)
 
     def main_has_run(self) -> None:
-        """The script's own code is through, its namespace is alive. Without a backward call, this is where one stops."""
-        if not self.link.live or self._count or not self.stops.wanted or self.configure.record:
+        """The script's own code is through, its namespace is alive. After an error or without a backward call one stops here."""
+        error = getattr(sys, "last_value", None)
+        if self.link.live and isinstance(error, Exception):
+            self._failed(error)
+        elif self.link.live and error is None and not (self._count or self.configure.record) and self.stops.wanted:
+            self._stop_at_the_end()
+
+    def _failed(self, error: Exception) -> None:
+        """Python has printed its traceback, and nothing is torn down yet."""
+        if self._calls is None:
             return
-        if getattr(sys, "last_value", None) is not None:
-            return
+        wanted = not self.configure.record and (self.stops.errors or bool(self.conditions))
+        try:
+            self._calls.bare_stops.after_error(error, told=self._told == (self._count, repr(error)), stops=wanted)
+        except Exception as fault:
+            self.fault(fault)
+
+    def _stop_at_the_end(self) -> None:
         place, main = self.stops.place, self._last_frames.main
         detail = "" if place is None or self._reached else f"{place.file}:{place.line} was not reached"
         frames = [*reversed(self._last_frames.frames), *([] if main is None else [main])]
@@ -109,6 +124,15 @@ class Server:
         if self._calls is not None:
             self._calls.detach()
 
+    def told_of(self, call: int, error: BaseException | None) -> None:
+        """The session knows how this call ended."""
+        self._told = None if error is None else (call, repr(error))
+
+    @property
+    def calls(self) -> int:
+        """How many backward calls the script has made so far."""
+        return self._count
+
     def fault(self, error: Exception) -> None:
         """Something of ours went wrong. The script must not suffer; the person is told."""
         with self.turn:
@@ -123,6 +147,7 @@ class Server:
         """The script goes on to where the person wants the next stop."""
         self._inside, self._reached = None, False
         self.stops.set(resume.stop_at)
+        self.stops.errors = resume.errors
         self._arm()
 
     def set_breaks(self, texts: list[str]) -> None:
@@ -182,7 +207,7 @@ class Server:
         self, call: m.Call, reason: str, detail: str, scopes: list[live_roots.Scope], frame: FrameType | None
     ) -> None:
         if self._calls is not None:
-            self._calls.stop_without_call(call, reason, detail, scopes, frame)
+            self._calls.bare_stops.at(call, reason, detail, scopes, frame)
             return
         with self.turn, self.link.interrupts:
             self.link.send(m.Stopped(call, reason, detail or NO_TORCH))

@@ -45,6 +45,8 @@ class Stops:
         """the line that is waited for"""
         self._number: int | None = None
         """the call that stops, 0 for any"""
+        self.errors = stop_at != "never"
+        """an exception that ends the script stops it"""
         self.set(stop_at)
 
     def set(self, stop_at: str) -> None:

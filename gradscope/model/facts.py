@@ -300,6 +300,8 @@ class ErrorFacts:
     message: str
     site: Origin | None
     """the innermost of the person's own lines that it came through"""
+    receiver: str = ""
+    """what the line writes into, or calls a method of, as it is written: `w * 2`"""
     raised_there: bool = False
     """a raise statement of the person's own"""
     below: tuple[str, ...] = ()

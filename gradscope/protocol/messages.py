@@ -78,11 +78,14 @@ class Stopped(_Message, frozen=True):
 
     call: Call
     reason: str
-    """`call` (a backward call), `line` (--stop-at FILE:LINE), `end` (the script ended without a call), `breakpoint`,
-    `seed` (torch would refuse the call's seed), `no-graph` (torch would refuse its root)"""
+    """`call` (a backward call), `line` (--stop-at FILE:LINE), `end` (the script ended without a call), `error` (an exception
+    that nothing caught has ended it), `breakpoint`, `seed` (torch would refuse the call's seed),
+    `no-graph` (torch would refuse its root)"""
     detail: str = ""
-    """For `seed` and `no-graph` the text of torch's own error; for a breakpoint its condition."""
+    """For `seed` and `no-graph` the text of torch's own error; for a breakpoint its condition; for `error` the exception."""
     findings: list[Finding] = []
+    traceback: str = ""
+    """of `error`, as python has printed it"""
 
 
 class LiveTensor(_Message, frozen=True):
@@ -382,6 +385,8 @@ class Resume(_Message, frozen=True):
     """`next`, `never`, a call's number, FILE:LINE, or `break` (only where a condition is met)"""
     tape: int = 0
     """with `edited`, the pass whose seeds to use; 0 for the last one"""
+    errors: bool = True
+    """stop too where an exception ends the script"""
 
 
 class Cancel(_Message, frozen=True):

@@ -174,7 +174,7 @@ class Session(Trying, Inspecting):
         self._set_breaks([])
         in_pdb = self._in_pdb
         if self.state is State.STOPPED:
-            self._resume(False, "never")
+            self._resume(False, "never", errors=False)
         if in_pdb:
             self.signal_script()  # pdb looks up from its prompt, and finds that it is to go on
 
@@ -280,7 +280,7 @@ class Session(Trying, Inspecting):
             return stop_at if int(stop_at) > self._calls else "break"
         return stop_at if ":" in stop_at else "break"
 
-    def _resume(self, edited: bool, stop_at: str) -> None:
+    def _resume(self, edited: bool, stop_at: str, errors: bool = True) -> None:
         if self.state is not State.STOPPED:
             over = "a snapshot does not run" if self.state is State.SNAPSHOT else OVER
             self.notice = "the script runs already" if self.state in (State.STARTING, State.RUNNING) else over
@@ -288,7 +288,7 @@ class Session(Trying, Inspecting):
         self._at = len(self._visits) - 1
         visit, walk = self._visits[-1], self._walk
         tape = walk.tape.number if edited and walk is not None and walk.tape.number != visit.last else 0
-        self.send(m.Resume(edited, stop_at, tape))
+        self.send(m.Resume(edited, stop_at, tape, errors))
         self.notice, self.playing = "", False
         self._runs_on()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradscope.debuggee.calls import nothing_alive
+from gradscope.debuggee.bare_stops import nothing_alive
 
 
 def test_where_nothing_is_alive_the_advice_is_not_what_the_person_just_did() -> None:
