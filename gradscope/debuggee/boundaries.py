@@ -209,7 +209,7 @@ class Boundaries:
             if around is not None:
                 if not around.cuts:
                     return
-                kind, frame = "checkpoint", around.caller
+                kind, function, frame = "checkpoint", around.function, around.caller
             elif self._unmeant(frame):
                 return
             handed = () if earlier is None else _joined(one.leaves for one in earlier.spots)
@@ -228,7 +228,7 @@ class Boundaries:
             spot.latest = _joined((leaves_behind(sources), handed))
         if spot.order <= self._marked:
             spot.leaves = spot.latest
-        elif walk and spot.leaves != spot.latest:
+        elif walk:
             spot.leaves = _joined((spot.leaves, spot.latest))
         self._order += 1
         spot.order = self._order

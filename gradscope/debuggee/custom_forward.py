@@ -18,8 +18,10 @@ class CustomForward:
 
     cuts: bool
     """It is a reentrant checkpoint none of whose inputs requires a gradient: its output has no graph."""
+    function: Any
+    """the Function"""
     caller: FrameType
-    """that called the Function"""
+    """that called it"""
 
 
 def surrounding(torch: Any, frame: FrameType | None) -> CustomForward | None:
@@ -32,13 +34,14 @@ def surrounding(torch: Any, frame: FrameType | None) -> CustomForward | None:
             break
         above = frame.f_back
         if above is not None and frame.f_code is code:
-            found = CustomForward(_is_hollow_checkpoint(torch, frame), above)
+            local = variables(frame)
+            function = local.get("cls")
+            found = CustomForward(_is_hollow_checkpoint(torch, function, local.get("args", ())), function, above)
         frame = above
     return found
 
 
-def _is_hollow_checkpoint(torch: Any, apply: FrameType) -> bool:
-    local = variables(apply)
-    if getattr(local.get("cls"), "__module__", "") != "torch.utils.checkpoint":
+def _is_hollow_checkpoint(torch: Any, function: Any, args: tuple[Any, ...]) -> bool:
+    if getattr(function, "__module__", "") != "torch.utils.checkpoint":
         return False
-    return not any(isinstance(one, torch.Tensor) and one.requires_grad for one in local.get("args", ()))
+    return not any(isinstance(one, torch.Tensor) and one.requires_grad for one in args)

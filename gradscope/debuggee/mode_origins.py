@@ -106,13 +106,16 @@ def _make_mode(
             after = number()
             if after > before:
                 note(before, after, caller(1), func)
-            elif type(result) not in without:
-                made_none(func, args, kwargs, result, caller(1))
-            watcher = watcher_of(func)
-            if watcher is not None:
-                watcher(func, args, kwargs, result, caller(1), before)
-            if kwargs and "out" in kwargs:
-                gave_out(func, kwargs["out"], caller(1), before)
+            try:  # odd kinds of tensors must not end the script's call
+                if after == before and type(result) not in without:
+                    made_none(func, args, kwargs, result, caller(1))
+                watcher = watcher_of(func)
+                if watcher is not None:
+                    watcher(func, args, kwargs, result, caller(1), before)
+                if kwargs and "out" in kwargs:
+                    gave_out(func, kwargs["out"], caller(1), before)
+            except Exception:
+                return result
             return result
 
     # Warnings that torch's C++ raises are judged as those of the script's own module, then shown where they belong.

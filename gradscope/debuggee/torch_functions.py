@@ -8,7 +8,7 @@ from typing import Any
 def function_name(torch: Any, function: Any) -> str:
     """The public name of a function as a function mode is given it."""
     name = getattr(function, "__name__", type(function).__name__)
-    if name == "__get__":
+    if name in ("__get__", "__set__"):
         return f"Tensor.{getattr(getattr(function, '__self__', None), '__name__', '?')}"
     for prefix, holder in (("torch.nn.functional", torch.nn.functional), ("torch", torch), ("Tensor", torch.Tensor)):
         if vars(holder).get(name) is function or getattr(holder, name, None) is function:

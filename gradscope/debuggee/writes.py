@@ -27,8 +27,6 @@ _MOST_LISTED = 1_000
 _SAME_MEMORY = frozenset({"requires_grad_", "retain_grad_", "detach_", "rename_", "share_memory_", "pin_memory_"})
 """named as if they wrote"""
 _AUGMENTED = ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
-_REPLACING = ("set_", "resize_", "resize_as_")
-"""What follows them has other memory, which they did not write."""
 
 
 @dataclass(frozen=True, slots=True)
