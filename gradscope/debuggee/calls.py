@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 
 from gradscope.debuggee import apply_inputs, donated_buffers, live_roots
+from gradscope.debuggee.armed import split
+from gradscope.debuggee.armed_calls import ArmedCalls, explored, text_of
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.bare_stops import BareStops
 from gradscope.debuggee.budget import Budget
 from gradscope.debuggee.call_reports import CallReports, OneCall
+from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.commit import Check, Recorded, Verdict
 from gradscope.debuggee.explore import CannotExplore
 from gradscope.debuggee.history import History
@@ -21,12 +24,13 @@ from gradscope.debuggee.intercept import After, Interception
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.origins import install as install_origins
+from gradscope.debuggee.outside_pass import OutsidePass
+from gradscope.debuggee.pass_facts import Witnesses, witnesses
 from gradscope.debuggee.refusals import findings_of
 from gradscope.debuggee.stop import Stop
-from gradscope.debuggee.subject import describe, of_call
-from gradscope.findings import Finding, diagnose
-from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.tape import Tape
+from gradscope.debuggee.subject import Subject, describe, of_call
+from gradscope.findings import Finding
+from gradscope.model.conditions import Condition
 from gradscope.protocol import messages as m
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class Calls:
         self.origins: Origins | None = install_origins(torch) if server.configure.origins else None
         self.bare_stops = BareStops(server, self.origins, lambda: self._open(None), self._at_work)
         self.history = History(torch, self.origins)
+        self._outside = None if self.origins is None else OutsidePass(server, self.history, self.origins)
         self._interception = Interception(self._on_call)
         self._interception.install()
         self._reports = CallReports(server.link)
@@ -64,6 +69,9 @@ class Calls:
         """the seed for the first stop, until it has come"""
         self._left = server.configure.record
         """backward calls still to be recorded; negative for all"""
+        self._armed = ArmedCalls(
+            server, self._reports, self._at_work, self._may_speak, self._witnesses, self._subject_of, self._stop_for
+        )
         settings = server.configure
         explores = bool(settings.breaks or settings.gradient or not (settings.record or settings.once))
         self._let_donate = donated_buffers.keep() if explores else lambda: None
@@ -72,6 +80,8 @@ class Calls:
         """Take everything out again."""
         self._interception.uninstall()
         self._let_donate()
+        if self._outside is not None:
+            self._outside.remove()
         if self.origins is not None:
             self.origins.remove()
         self._forget_inputs()
@@ -124,19 +134,31 @@ class Calls:
         server = self._server
         if server.configure.record:
             return self._record_if_wanted(call) if self._left else None
-        here = threading.get_ident()
-        if not self._free.wait_for(lambda: self._taken in (0, here), _PATIENCE):
+        if not self._may_speak():
             return None
         if server.stops.at(call.number) or server.is_at_place(call):
             return self._stop(call, call.reason, call.detail)
         if server.conditions and call.reason == "call" and not call.batched:
-            with self._at_work():
-                stop, met = self._explored_for_conditions(call)
-                return None if stop is None else self._stop(call, "breakpoint", met, stop)
+            return self._stop_where_met(call)
         if self._link.news_due:
             site = describe(call)
             self._link.send_now_and_then(m.CallPassed(call.number, site.file, site.line))
         return None
+
+    def _may_speak(self) -> bool:
+        """Wait while another thread's call is being recorded before it stops; False where that takes too long."""
+        here = threading.get_ident()
+        return self._free.wait_for(lambda: self._taken in (0, here), _PATIENCE)
+
+    def _stop_where_met(self, call: BackwardCall) -> After | None:
+        """Before a call whose graph meets a condition, after one whose gradients do."""
+        graph, gradients = split(self._server.conditions, before=bool(self._gradient))
+        if graph:
+            with self._at_work():
+                stop, met = self._explored_for_conditions(call, graph)
+                if stop is not None:
+                    return self._stop(call, "breakpoint", met, stop)
+        return self._armed.stop_if_met(call, gradients) if gradients else None
 
     def _record_if_wanted(self, call: BackwardCall) -> After | None:
         """Headless, `--stop-at` says from which call on, `--break` which calls."""
@@ -147,36 +169,46 @@ class Calls:
             return None
         stop = None
         if server.conditions and call.reason == "call" and not call.batched:
-            with self._at_work():
-                stop, _ = self._explored_for_conditions(call)
+            graph, gradients = split(self._server.conditions, before=bool(self._gradient))
+            if graph:
+                with self._at_work():
+                    stop, _ = self._explored_for_conditions(call, graph)
             if stop is None:
-                return None
-        self._left -= 1
+                return self._armed.keep_if_met(call, gradients, self._use_one) if gradients else None
+        self._use_one()
         return self._record(call, stop)
 
-    def _explored_for_conditions(self, call: BackwardCall) -> tuple[Stop | None, str]:
+    def _use_one(self) -> bool:
+        """One of the calls that are still to be recorded, if there is any."""
+        wanted = self._left != 0
+        self._left -= wanted
+        return wanted
+
+    def _explored_for_conditions(self, call: BackwardCall, conditions: Mapping[str, Condition]) -> tuple[Stop | None, str]:
         """Explore the call and see whether a condition is met somewhere: the stop there would be, and the condition."""
         stop = self._open(call)
-        subject = stop.subject
-        assert subject is not None
-        if not subject.captured.refusal:
-            stop.quiet = True
-            graph = BackwardGraph(subject.columns)
-            tape = Tape(stop.first_pass(), graph)
-            findings = diagnose(graph, tape, inputs=bool(call.inputs))
-            for text, condition in self._server.conditions.items():
-                if condition.met(graph, tape, findings):
-                    stop.quiet = False
-                    return stop, text
+        if met := explored(stop, call, conditions):
+            return stop, met
         stop.release()
         return None, ""
 
     # ------------------------------------------------------------ a stop
 
     def _open(self, call: BackwardCall | None) -> Stop:
+        return self._stop_for(call, None if call is None else self._subject_of(call))
+
+    def _subject_of(self, call: BackwardCall, captured: Captured | None = None) -> Subject:
+        return of_call(call, self.origins, self.history, captured)
+
+    def _stop_for(self, call: BackwardCall | None, subject: Subject | None) -> Stop:
         server = self._server
-        subject = None if call is None else of_call(call, self.origins, self.history)
-        return Stop(self._link, server.sources, subject, self.origins, server.set_breaks, self._budget)
+        stop = Stop(self._link, server.sources, subject, self.origins, server.set_breaks, self._budget)
+        if call is not None:
+            stop.witnesses = self._witnesses(call)
+        return stop
+
+    def _witnesses(self, call: BackwardCall) -> Witnesses:
+        return witnesses(self.origins, self.history.timeline, call.number)
 
     def _refused(self, call: BackwardCall, message: m.Call, stop: Stop | None) -> tuple[Stop | None, list[Finding]]:
         """A call that torch will refuse is looked at before it is told of: what is wrong with it goes along."""
@@ -237,6 +269,8 @@ class Calls:
         check = None if tape is None else Check.of_tape(stop.subject.captured, tape, stop.held(number), accumulates=accumulates)
         names = [leaf.name for leaf in stop.subject.columns.leaves]
         edited, company = call.edited is not None, call.company
+        if tape is not None:
+            self.history.last_pass.keep(call.number, stop.subject.columns, tape)
 
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
@@ -244,7 +278,7 @@ class Calls:
                 differing = [names[leaf] for leaf in verdict.differing]
                 self._server.told_of(call.number, error)
                 self._link.send(
-                    m.Committed(call.number, verdict.exact, verdict.reason, differing, error=_text_of(error), edited=edited)
+                    m.Committed(call.number, verdict.exact, verdict.reason, differing, error=text_of(error), edited=edited)
                 )
 
         return self._safely(after)
@@ -274,7 +308,7 @@ class Calls:
                     return self._not_recorded(call, stop, extra, reports)
                 return self._recorded(call, stop, extra, reports)
             except Exception as error:
-                reports.send(m.Committed(call.number, "unchecked", f"not recorded: {_text_of(error)}"))
+                reports.send(m.Committed(call.number, "unchecked", f"not recorded: {text_of(error)}"))
                 reports.end()
                 raise
 
@@ -299,6 +333,7 @@ class Calls:
                     stop.committed = True
                     tape, held = recording.finish(error, company)
                     stop.find_facts(tape)
+                    self.history.last_pass.keep(number, subject.columns, tape)
                     stop.add(tape, held)
                     exact, reason = tape.exact, tape.exact_reason
                     reports.send(m.Recorded(tape))
@@ -308,11 +343,11 @@ class Calls:
                         for pass_number, pass_tape in stop.tapes.items():
                             stop.send_tensors(0, pass_number, range(len(pass_tape.tensors.shape) // 4))
                 except Exception as fault:
-                    exact, reason = "unchecked", reason or f"not recorded: {_text_of(fault)}"
+                    exact, reason = "unchecked", reason or f"not recorded: {text_of(fault)}"
                     stop.refuse(0, fault)
                 try:
                     self._server.told_of(number, error)
-                    reports.send(m.Committed(number, exact, reason, error=_text_of(error)))
+                    reports.send(m.Committed(number, exact, reason, error=text_of(error)))
                     if wait:
                         self._server.resume(stop.serve())
                 finally:
@@ -320,14 +355,11 @@ class Calls:
                         reports.send(m.Resumed())
                     stop.release()
                     reports.end()
-                    self._give_free()
+                    if self._taken == threading.get_ident():
+                        self._taken = 0
+                        self._free.notify_all()
 
         return self._safely(after)
-
-    def _give_free(self) -> None:
-        if self._taken == threading.get_ident():
-            self._taken = 0
-            self._free.notify_all()
 
     def _not_recorded(self, call: BackwardCall, stop: Stop, extra: m.Report | None, reports: OneCall) -> After:
         number, reason = call.number, call.detail or f"not recorded: {_VECTORISED.why}"
@@ -338,7 +370,7 @@ class Calls:
         def after(error: BaseException | None) -> None:
             with self._server.turn, self._at_work():
                 self._server.told_of(number, error)
-                reports.send(m.Committed(number, "unchecked", reason, error=_text_of(error)))
+                reports.send(m.Committed(number, "unchecked", reason, error=text_of(error)))
                 reports.end()
 
         return self._safely(after)
@@ -371,9 +403,3 @@ class Calls:
                 self._server.fault(fault)
 
         return told
-
-
-def _text_of(error: BaseException | None) -> str:
-    if error is None:
-        return ""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

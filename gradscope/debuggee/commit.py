@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -172,6 +172,7 @@ class Recorded:
         create_graph: as the call has it.
         number: which pass of the call it is.
         edited: the call runs with other seeds than the script's.
+        labels: gives what a person is told of the seeds, where that is known only when the call has run.
     """
 
     def __init__(
@@ -183,8 +184,9 @@ class Recorded:
         create_graph: bool = False,
         number: int = 1,
         edited: bool = False,
+        labels: Callable[[], Sequence[GivenSeed]] | None = None,
     ) -> None:
-        self._captured = captured
+        self._captured, self._labels = captured, labels
         self._given = [seed if isinstance(seed, GivenSeed) else GivenSeed(seed) for seed in seeds]
         self._accumulates = accumulates
         self._create_graph = create_graph
@@ -219,9 +221,25 @@ class Recorded:
 
     def finish(self, error: BaseException | None, company: Sequence[str] = ()) -> tuple[TapeColumns, Held]:
         """End the recording and give the tape; `company` as in `Check.verdict`."""
+        self.end(error, company)
+        return self.tape()
+
+    def end(self, error: BaseException | None, company: Sequence[str] = ()) -> None:
+        """End the recording."""
         self._company = company
         self.__exit__(None if error is None else type(error), error, None)
-        return self.tape()
+
+    def gradients(self) -> Iterator[torch.Tensor]:
+        """All that was recorded, in no order, some of it twice."""
+        for _, sent, handed in self._recording.log:
+            yield from (one for one in (*sent, *handed) if one is not None)
+
+    def release(self) -> None:
+        """Let go of what was recorded."""
+        self._recording.release()
+        self._recording.log.clear()
+        self._before.clear()
+        self._given.clear()
 
     def tape(self) -> tuple[TapeColumns, Held]:
         """The record, once the call has run."""
@@ -230,6 +248,9 @@ class Recorded:
 
     def _tape(self) -> tuple[TapeColumns, Held]:
         captured, recording = self._captured, self._recording
+        if self._labels is not None:
+            told = self._labels()
+            self._given = [replace(label, tensor=one.tensor) for label, one in zip(told, self._given, strict=True)]
         slots = [(root.node, root.input_nr) for root in captured.roots if root.node != UNKNOWN]
         with torch.no_grad():
             seeds = [engine_seed(captured, slot, seed.tensor) for slot, seed in zip(slots, self._given, strict=False)]

@@ -22,7 +22,7 @@ from gradscope.debuggee.forward_again import Actual, Value, operands, run_again
 from gradscope.debuggee.known_forwards import recipe_of
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.parts import PLAIN
-from gradscope.debuggee.saved_tensors import read_node
+from gradscope.debuggee.saved_tensors import kept_by, read_node
 from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import HERE
 
@@ -226,28 +226,8 @@ def _finite(tensors: list[torch.Tensor]) -> bool:
 
 
 def _floats(captured: Captured) -> Iterable[torch.Tensor]:
-    """Plain tensors that the nodes saved, by their keepers alone: nothing is unpacked."""
+    """Plain tensors that the nodes saved."""
     for node in captured.nodes:
-        read = _readers_of(type(node))
-        for name in read:
-            try:
-                keeper = getattr(node, name)
-                tensors = [one.data for one in keeper if one is not None] if isinstance(keeper, (tuple, list)) else [keeper.data]
-            except Exception:  # freed, or none
-                continue
-            for tensor in tensors:
-                if type(tensor) in PLAIN and tensor.is_floating_point() and tensor.numel() and tensor.layout == torch.strided:
-                    yield tensor
-
-
-_readers: dict[type, tuple[str, ...]] = {}
-
-
-def _readers_of(kind: type) -> tuple[str, ...]:
-    """The keepers of a class of nodes. The script's classes are asked anew: a table would keep them alive."""
-    names = _readers.get(kind)
-    if names is None:
-        names = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
-        if not issubclass(kind, torch.autograd.function.BackwardCFunction):
-            _readers[kind] = names
-    return names
+        for tensor in kept_by(node):
+            if type(tensor) in PLAIN and tensor.is_floating_point() and tensor.numel() and tensor.layout == torch.strided:
+                yield tensor

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
+from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.forward_births import ForwardBirths
 from gradscope.debuggee.forward_values import ForwardValues, holds_bad, looked
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.parts import PLAIN
-from gradscope.debuggee.saved_writes import LastWrite, edited_since_saved, silently_written
+from gradscope.debuggee.saved_writes import Seen, WriteWitness, edited_since_saved, silently_written
 from gradscope.debuggee.subject import Subject
+from gradscope.debuggee.timeline import Timeline
 from gradscope.model.columns import TapeColumns
 from gradscope.model.facts import Freed, Write
 from gradscope.model.places import UNKNOWN, Origin
@@ -29,24 +31,43 @@ _EDITED, _FREED = "modified by an inplace operation", "backward through the grap
 class Witnesses:
     """Those who saw what happened in the script; either may be missing."""
 
-    last_write: LastWrite | None = None
+    writes: WriteWitness | None = None
     freed_by: FreedBy | None = None
 
 
-def witnesses(origins: Origins | None) -> Witnesses:
-    """Those of this run."""
-    return Witnesses()
+def witnesses(origins: Origins | None, timeline: Timeline, call: int) -> Witnesses:
+    """Those of this run, of what happened before the call of this number."""
+    writes = None if origins is None else _Writes(origins)
+    return Witnesses(writes, lambda number: timeline.freed_by(number, call))
+
+
+@dataclass(slots=True)
+class _Writes:
+    _origins: Origins
+
+    def since(self, number: int) -> set[int]:
+        return self._origins.writes.since(number)
+
+    def last(self, tensor: torch.Tensor, since: int, anywhere: bool) -> Seen | None:
+        found = self._origins.writes.to(tensor, since, anywhere)
+        return None if found is None else (self._origins.places.origin(found.place), found.function)
 
 
 class PassFinder:
     """Finds the facts of the passes over one graph. Numbers only outlive a question."""
 
-    def __init__(self, subject: Subject, witnesses: Witnesses | None = None) -> None:
-        self._subject = subject
+    def __init__(self, captured: Captured, subject: Callable[[], Subject], witnesses: Witnesses | None = None) -> None:
+        """
+        Args:
+            captured: the graph.
+            subject: gives it with names and lines, which may cost something; asked for only where they are needed.
+            witnesses: of what the script did.
+        """
+        self._captured, self._subject = captured, subject
         self._witnesses = witnesses or Witnesses()
         self._births: ForwardBirths | None = None
         self._silent: list[Write] = []
-        self._looked_before = False
+        self._looked_before = self._freeing = False
         self.roots_bad: list[int] = []
 
     @modes_off()
@@ -56,23 +77,23 @@ class PassFinder:
         Args:
             freeing: the pass lets go of what the nodes saved, so that what it may come to must be known now.
         """
-        self._looked_before = True
-        captured = self._subject.captured
+        self._looked_before, self._freeing = True, freeing
+        captured = self._captured
         self.roots_bad = [place for place, root in enumerate(captured.live_roots) if _is_bad(root)]
-        self._silent = list(silently_written(captured, self._witnesses.last_write, self._names()))
+        self._silent = list(silently_written(captured, self._witnesses.writes, self._names()))
         if freeing and (self.roots_bad or holds_bad(captured)):
             self._look()
 
     @modes_off()
     def after(self, tape: TapeColumns) -> None:
         """Put the facts into the record of a pass, while its graph still lives."""
-        facts, captured = tape.facts, self._subject.captured
+        facts, captured = tape.facts, self._captured
         if not self._looked_before:
             self.before(freeing=False)
         facts.roots_bad, facts.writes = list(self.roots_bad), list(self._silent)
         makers = _makers(tape)
         if self.roots_bad or makers:
-            if self._births is None and not _is_freed(tape):
+            if self._births is None and not self._freeing:
                 self._look()
             facts.forward = [] if self._births is None else self._births.chosen(makers)
         failure = tape.failure
@@ -80,12 +101,12 @@ class PassFinder:
             return
         if _EDITED in failure.message:
             ran = set(memoryview(tape.step_node).cast("i"))
-            facts.writes += edited_since_saved(captured, failure.node, ran, self._witnesses.last_write, self._names())
+            facts.writes += edited_since_saved(captured, failure.node, ran, self._witnesses.writes, self._names())
         if _FREED in failure.message:
             facts.freed = list(self._freed(failure.node))
 
     def _look(self) -> None:
-        subject = self._subject
+        subject = self._subject()
         held = [tensor for tensor, _ in Names(subject.frame).held()]
         values = ForwardValues(subject.captured, self._origin_of, subject.frame, held)
         try:
@@ -95,7 +116,7 @@ class PassFinder:
             values.release()
 
     def _origin_of(self, node: int) -> Origin | None:
-        columns = self._subject.columns
+        columns = self._subject().columns
         place = memoryview(columns.origin).cast("i")[node]
         return None if place == UNKNOWN else columns.origins[place]
 
@@ -105,7 +126,7 @@ class PassFinder:
     def _freed(self, node: int) -> Iterator[Freed]:
         freed_by = self._witnesses.freed_by
         if node != UNKNOWN:
-            number = self._subject.captured.sequence_nr[node]
+            number = self._captured.sequence_nr[node]
             call, certain = (0, False) if freed_by is None else freed_by(number)
             yield Freed(node, call, certain)
 
@@ -113,7 +134,7 @@ class PassFinder:
 class TensorNames:
     """What the person calls a tensor, and which leaf it lies in: told by the memory, as saved tensors are other objects."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Callable[[], Subject]) -> None:
         self._subject = subject
         self._leaves: dict[int, int] | None = None
         self._variables: dict[int, str] = {}
@@ -125,14 +146,14 @@ class TensorNames:
         assert self._leaves is not None
         memory = _memory(tensor)
         leaf = self._leaves.get(memory, UNKNOWN)
-        return (self._subject.columns.leaves[leaf].name if leaf != UNKNOWN else self._variables.get(memory, "")), leaf
+        return (self._subject().columns.leaves[leaf].name if leaf != UNKNOWN else self._variables.get(memory, "")), leaf
 
     def _read(self) -> None:
         self._leaves = {}
-        for place, leaf in enumerate(self._subject.captured.leaves):
+        for place, leaf in enumerate(self._subject().captured.leaves):
             if leaf.variable is not None and leaf.kind != "input":
                 self._leaves.setdefault(_memory(leaf.variable), place)
-        for tensor, name in Names(self._subject.frame).held():
+        for tensor, name in Names(self._subject().frame).held():
             self._variables.setdefault(_memory(tensor), name.partition(" ")[2])
 
 
@@ -145,10 +166,6 @@ def _memory(tensor: torch.Tensor) -> int:
 
 def _is_bad(root: object) -> bool:
     return isinstance(root, torch.Tensor) and type(root) in PLAIN and root.layout == torch.strided and looked(root).bad
-
-
-def _is_freed(tape: TapeColumns) -> bool:
-    return tape.kind == "committed"
 
 
 def _makers(tape: TapeColumns) -> set[int]:

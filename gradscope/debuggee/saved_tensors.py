@@ -256,6 +256,19 @@ def _brief(tensor: torch.Tensor) -> str:
         return type(tensor).__name__
 
 
+def kept_by(node: Any) -> Iterator[torch.Tensor]:
+    """The tensors behind a node's keepers: nothing is unpacked, nothing is checked. Of a packed one what it was packed into."""
+    getters = getters_of(type(node))
+    readers = [attrgetter("_raw_saved_tensors")] if getters.python else [read for _, read, _ in getters.tensors]
+    for read in readers if _SHOWS_KEEPERS else ():
+        try:
+            keeper = read(node)
+            found = [one.data for one in keeper if one is not None] if isinstance(keeper, (tuple, list)) else [keeper.data]
+        except Exception:  # freed, or none
+            continue
+        yield from (tensor for tensor in found if isinstance(tensor, torch.Tensor))
+
+
 # ---------------------------------------------------------------- custom Functions
 
 

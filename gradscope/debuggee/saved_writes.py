@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from typing import Any, Protocol
 
 import torch
 
 from gradscope.debuggee.capture import Captured
-from gradscope.debuggee.saved_tensors import Kept, read_node, version_of
+from gradscope.debuggee.saved_tensors import Kept, kept_by, read_node, version_of
 from gradscope.model.facts import Write
 from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import EDITED, HERE
 
-LastWrite = Callable[[torch.Tensor, int], "tuple[Origin | None, str] | None"]
-"""a tensor and the number of the node that saved it -> where it was written last after that, and by which function"""
+Seen = tuple[Origin | None, str]
+"""where something was written, and by which function"""
 NameOf = Callable[[torch.Tensor], tuple[str, int]]
 """a tensor -> what the person calls it, and the leaf whose memory it lies in"""
 _MOST = 64
 
 
+class WriteWitness(Protocol):
+    """Saw what was written into tensors."""
+
+    def since(self, number: int) -> set[int]:
+        """The addresses of the storages that were written into after the node of this number was made."""
+
+    def last(self, tensor: torch.Tensor, since: int, anywhere: bool) -> Seen | None:
+        """The last write after the node of this number; `anywhere` in the storage, or into these very elements."""
+
+
 def edited_since_saved(
-    captured: Captured, failed: int, ran: Collection[int], last_write: LastWrite | None, name_of: NameOf
+    captured: Captured, failed: int, ran: Collection[int], witness: WriteWitness | None, name_of: NameOf
 ) -> Iterator[Write]:
     """What torch refuses to hand out: of the node that failed; and leaves that were written into, of the others that did not run.
 
@@ -28,7 +40,7 @@ def edited_since_saved(
         captured: the graph after the pass.
         failed: the node; UNKNOWN where it is not known.
         ran: nodes that ran to their end.
-        last_write: who wrote, where that was seen.
+        witness: of writes, where there is one.
         name_of: names of tensors.
     """
     told: set[int] = set()
@@ -37,33 +49,38 @@ def edited_since_saved(
         for kept in read_node(captured.nodes[node]):
             if kept.state != EDITED or len(told) >= _MOST:
                 continue
-            write = _write(captured, node, kept, last_write, name_of)
+            since = captured.sequence_nr[node]
+            seen = None if witness is None or kept.tensor is None else witness.last(kept.tensor, since, True)
+            write = _write(node, kept, seen, name_of)
             known = node == failed or (failed == UNKNOWN and not told)
             if known or (write.leaf != UNKNOWN and write.leaf not in told):
                 told.add(write.leaf)
                 yield write
 
 
-def silently_written(captured: Captured, last_write: LastWrite | None, name_of: NameOf) -> Iterator[Write]:
+def silently_written(captured: Captured, witness: WriteWitness | None, name_of: NameOf) -> Iterator[Write]:
     """What was written into, seen by our observers, and still has the version with which it was saved."""
-    if last_write is None:
+    first = min((number for number in captured.sequence_nr if number >= 0), default=-1)
+    written = witness.since(first) if witness is not None and first >= 0 else set()
+    if witness is None or not written:
         return
     for number, node in enumerate(captured.nodes):
+        if written.isdisjoint(_addresses(node)):
+            continue
         for kept in read_node(node):
-            if kept.state != HERE or kept.tensor is None or kept.version_saved < 0:
-                continue
-            write = _write(captured, number, kept, last_write, name_of, silent=True)
-            if write.origin is not None:
-                yield write
+            if kept.state == HERE and kept.tensor is not None and kept.version_saved >= 0:
+                seen = witness.last(kept.tensor, captured.sequence_nr[number], False)
+                if seen is not None:
+                    yield _write(number, kept, seen, name_of, silent=True)
 
 
-def _write(
-    captured: Captured, node: int, kept: Kept, last_write: LastWrite | None, name_of: NameOf, *, silent: bool = False
-) -> Write:
-    tensor = kept.tensor
-    seen = None if tensor is None or last_write is None else last_write(tensor, captured.sequence_nr[node])
-    if silent and seen is None:
-        return Write(node, kept.name)
+def _addresses(node: Any) -> Iterator[int]:
+    for tensor in kept_by(node):
+        with suppress(Exception):  # has no storage
+            yield int(tensor.untyped_storage()._cdata)
+
+
+def _write(node: int, kept: Kept, seen: Seen | None, name_of: NameOf, *, silent: bool = False) -> Write:
     origin, function = seen or (None, "")
-    name, leaf = ("", UNKNOWN) if tensor is None else name_of(tensor)
-    return Write(node, kept.name, name, leaf, kept.version_saved, version_of(tensor), origin, function, silent)
+    name, leaf = ("", UNKNOWN) if kept.tensor is None else name_of(kept.tensor)
+    return Write(node, kept.name, name, leaf, kept.version_saved, version_of(kept.tensor), origin, function, silent)

@@ -19,7 +19,7 @@ from gradscope.debuggee.explore import Cancelled, GivenSeed, explore
 from gradscope.debuggee.link import Link
 from gradscope.debuggee.live_roots import Candidate
 from gradscope.debuggee.origins import Origins
-from gradscope.debuggee.pass_facts import PassFinder, witnesses
+from gradscope.debuggee.pass_facts import PassFinder, Witnesses
 from gradscope.debuggee.seeds import WAYS
 from gradscope.debuggee.sources import Sources, source
 from gradscope.debuggee.subject import Subject
@@ -72,6 +72,9 @@ class Stop:
         self._fetched: tuple[tuple[int, int], torch.Tensor] | None = None
         """the last tensor that was got back by running its pass again"""
         self._passes = 0
+        self.witnesses = Witnesses()
+        self.again = ""
+        """how the person gets to where this call can be tried out"""
         self._finder: PassFinder | None = None
 
     # ------------------------------------------------------------ what is sent without being asked
@@ -101,7 +104,8 @@ class Stop:
         """Finds the facts of this graph's passes."""
         if self._finder is None:
             assert self.subject is not None
-            self._finder = PassFinder(self.subject, witnesses(self._origins))
+            subject = self.subject
+            self._finder = PassFinder(subject.captured, lambda: subject, self.witnesses)
         return self._finder
 
     def look_before(self) -> None:
@@ -238,7 +242,8 @@ class Stop:
             raise UsageError(
                 "the pass cannot be run again",
                 "your script's own call has run and was recorded meanwhile; its graph is gone",
-                "that is so with --once, and where no pass could be tried beforehand (reentrant checkpoint, static_graph)",
+                self.again
+                or "that is so with --once, and where no pass could be tried beforehand (reentrant checkpoint, static_graph)",
             )
         return self.subject
 

@@ -79,11 +79,13 @@ class Subject:
         self.frame = None
 
 
-def of_call(call: BackwardCall, origins: Origins | None, history: History | None = None) -> Subject:
+def of_call(
+    call: BackwardCall, origins: Origins | None, history: History | None = None, captured: Captured | None = None
+) -> Subject:
     """What a backward call is about; with a history also what the findings need to know of it."""
     frame = call.script_frame
     text = call_text(frame, len(call.roots))
-    captured = capture(call.roots, call.inputs)
+    captured = captured or capture(call.roots, call.inputs)
     names = _names(frame, origins, captured)
     roots = [written or _name_of(names, root) for written, root in zip(text.roots, call.roots, strict=True)]
     given = call.given

@@ -86,6 +86,10 @@ class Writes:
                 return LastWrite(one.place, self._name(one.function), one.number, one.version, overlaps)
         return None
 
+    def since(self, number: int) -> set[int]:
+        """The addresses of the storages that were written into after the node of this number was made."""
+        return {address for address, (_, writes) in self._known.items() if writes[-1].number > number}
+
     def note(self, tensor: Any, place: int, function: Any, number: int = -1) -> None:
         """Something was written.
 

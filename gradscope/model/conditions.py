@@ -32,6 +32,9 @@ KINDS = (
 )
 
 
+_OF_GRAPH = ("op:", "leaf:", "module:", "step:", "shape:")
+
+
 class Diagnosed(Protocol):
     """What a condition needs of a finding."""
 
@@ -62,8 +65,15 @@ class Condition:
     def meets(self, graph: BackwardGraph, tape: Tape, findings: Iterable[Diagnosed], step: int) -> bool:
         return 1 <= step <= tape.steps and self.prepare(graph, tape, findings)(step)
 
+    @property
+    def of_gradients(self) -> bool:
+        """Only a pass can meet it. Of the others the graph knows."""
+        return not self.text.startswith(_OF_GRAPH) and re.fullmatch(r".*:\s*\d+", self.text) is None
+
     def met(self, graph: BackwardGraph, tape: Tape, findings: Sequence[Diagnosed] = ()) -> bool:
-        """Whether a pass meets it: at a step, or by a finding that belongs to no step (`missing-gradient`)."""
+        """Whether a pass meets it: at a step, in its forward, or by a finding that belongs to no step (`missing-gradient`)."""
+        if self.text in ("nan", "inf") and any(getattr(bad, self.text) for bad in tape.columns.facts.forward):
+            return True
         kind = self.text.removeprefix("finding:").strip()
         of_pass = kind != self.text and any(finding.kind == kind for finding in findings)
         return of_pass or bool(self.steps(graph, tape, findings))

@@ -76,4 +76,5 @@ def recorded(root: torch.Tensor, seed: torch.Tensor | None = None, inputs: Seque
 
 def finder(captured: Captured, witnesses: Witnesses | None = None) -> PassFinder:
     """Finds the facts of passes over this graph, for whoever calls from a test."""
-    return PassFinder(Subject(captured, graph_columns(captured), [], sys._getframe(2)), witnesses)
+    subject = Subject(captured, graph_columns(captured), [], sys._getframe(2))
+    return PassFinder(captured, lambda: subject, witnesses)
