@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from gradscope.findings.finding import Finding
+from collections.abc import Iterator
+
+import torch
+
+from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.explore import GivenSeed
+from gradscope.debuggee.subject import Subject
+from gradscope.findings.finding import Finding, Related
+from gradscope.findings.no_graph import without_graph
+from gradscope.findings.refused_seeds import refused_seed
+from gradscope.model.facts import SeedGiven
 from gradscope.protocol.messages import Call
 
-_HINTS = {
-    "no-graph": "compute the root from tensors with requires_grad=True, outside no_grad and without detach() or item()",
-    "nonscalar-root": "reduce it (mean, sum), or give a seed: backward(gradient=…) of the root's shape",
-    "seed-mismatch": "a seed has the shape, the dtype and the device of its root",
-}
+
+def findings_of(call: BackwardCall, site: Call, subject: Subject) -> Iterator[Finding]:
+    """What is wrong with a call that torch will refuse; nothing where it takes it."""
+    place = Related(site.file, site.line, "the call")
+    if call.reason == "seed":
+        yield from refused_seed(subject.columns.roots, list(map(_given, subject.seeds)), call.detail, place)
+    elif call.reason == "no-graph":
+        yield from without_graph(subject.columns, place)
 
 
-def findings_of(call: Call, reason: str, detail: str) -> list[Finding]:
-    """What is wrong with a call that is stopped at for this reason; nothing where torch takes it."""
-    if reason not in ("seed", "no-graph"):
-        return []
-    kind = reason
-    if reason == "seed":
-        kind = "nonscalar-root" if "implicitly created only for" in detail else "seed-mismatch"
-    return [Finding(kind, "error", detail, _HINTS[kind], file=call.file, line=call.line, call=call.number)]
+def _given(seed: GivenSeed) -> SeedGiven | None:
+    if not isinstance(seed.tensor, torch.Tensor):
+        return None
+    return SeedGiven(tuple(seed.tensor.shape), str(seed.tensor.dtype).removeprefix("torch."), seed.expression)
