@@ -79,7 +79,8 @@ def _tell_of_before(
     if last is not None:
         old = [(number, node) for node, number in enumerate(captured.sequence_nr) if 0 <= number < last.sequence_nr]
         facts.old_nodes, facts.bridge = len(old), max(old, default=(0, UNKNOWN))[1]
-    facts.histories = history.leaves.of(event, ends.tensors)
+    if call.accumulates:  # autograd.grad adds nothing to what is there
+        facts.histories = history.leaves.of(event, ends.tensors)
     facts.earlier = _with_those_that_filled(facts, history)
     if call.reason != "call":
         return

@@ -42,13 +42,12 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
         (
             *not_exact(graph, tape),
             *raised(graph, tape),
-            *inplace(graph, tape),
             *freed(graph, tape),
             *recompute(graph, tape),
             *custom(graph, tape),
             *nonfinite(graph, tape),
             *partial(graph, tape),
-            *_nothing_twice(underflow(graph, tape), zeros(graph, tape, calls)),
+            *_nothing_twice((*inplace(graph, tape), *underflow(graph, tape)), zeros(graph, tape, calls)),
             *hollow(graph, tape, inputs, calls),
             *cuts(graph, tape, inputs, calls),
             *missing(graph, tape, inputs, calls),
@@ -65,7 +64,7 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
 
 
 def _nothing_twice(first: Iterable[Finding], then: Iterable[Finding]) -> list[Finding]:
-    """The first ones, and of the others those of other nodes: numbers too small are why a gradient becomes zero there."""
+    """The first ones, and of the others those of other nodes: why a gradient becomes zero there has been told."""
     known = list(first)
     nodes = {finding.node for finding in known}
     return [*known, *(finding for finding in then if finding.node not in nodes)]

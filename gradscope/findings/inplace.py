@@ -14,6 +14,10 @@ from gradscope.model.tape import Tape
 
 KIND = "inplace-modified"
 _TEXT = "modified by an inplace operation"
+_LOOK = (
+    "look for functions that end in _ (add_, relu_), for +=, x[...] = ..., inplace=True, and an optimizer's step() between the "
+    "forward and this call"
+)
 _DETAILS = re.compile(
     r"\[[\w.]+ (\[[\d, ]*\])\](?:, which is output \d+ of ([\w:]+),)? is at version (\d+); expected version (\d+)"
 )
@@ -88,9 +92,10 @@ def _bridge(graph: BackwardGraph) -> Origin | None:
 
 def _after_write(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
     write = same[0]
-    writer = written(write.origin) if write.origin is not None else "a later in-place write"
-    names = _names(graph, same)
-    message = f"{writer} changes {names} in place{_called(write)}, but {made_at(graph, write.node)} saved it for its backward"
+    names, saved = _names(graph, same), f"{made_at(graph, write.node)} saved it for its backward"
+    if write.origin is None:
+        return f"{names} was changed in place after {saved}; which line did it is not known", f"{_LOOK}; {_hint(graph, write)}"
+    message = f"{written(write.origin)} changes {names} in place{_called(write)}, but {saved}"
     if (function := _undeclared(graph, write)) is not None:
         return (
             f"{message}: {function} writes into its input without saying so",
@@ -160,14 +165,10 @@ def _unknown(graph: BackwardGraph, tape: Tape) -> Finding:
         made = f", made by {maker.rpartition(':')[2]}," if maker else ""
         saved = f"a tensor of shape {shape}{made}"
         versions = f" (saved at version {then}, now at {now})"
-    hint = (
-        "look for functions that end in _ (add_, relu_), for +=, x[...] = ..., inplace=True, and an optimizer's step() "
-        "between the forward and this call"
-    )
     written_since = f"saved {saved} that has been written into since{versions}; which line wrote it is not known"
     if failure.node == UNKNOWN:
-        return Finding(KIND, "error", f"a node of this graph {written_since}", hint)
-    return at_node(graph, failure.node, KIND, "error", f"{made_at(graph, failure.node)} {written_since}", hint)
+        return Finding(KIND, "error", f"a node of this graph {written_since}", _LOOK)
+    return at_node(graph, failure.node, KIND, "error", f"{made_at(graph, failure.node)} {written_since}", _LOOK)
 
 
 def _silent(graph: BackwardGraph, same: Sequence[Write]) -> Finding:

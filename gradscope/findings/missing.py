@@ -145,17 +145,21 @@ def _undefined(graph: BackwardGraph, tape: Tape, leaf: Leaf) -> Finding:
 
 
 def partial(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
-    """Leaves whose `.grad` was changed before the pass failed. A hook of a leaf's may itself be what failed."""
+    """The leaves whose `.grad` was changed before the pass failed. A hook of a leaf's may itself be what failed."""
     failure = tape.failure
     if failure is None:
         return
+    ran = [(place, leaf) for place, leaf in enumerate(graph.reached) if tape.step_of(leaf.node) and leaf.node != failure.node]
+    leaves = [leaf for place, leaf in ran if _changed(tape, place)]
+    if not leaves:
+        return
+    one, names = len(leaves) == 1, [leaf.name for leaf in leaves]
     surely = failure.node != UNKNOWN or tape.kind == "committed"
-    took = "got its gradient" if surely else "was reached, and may have got its gradient,"
-    for place, leaf in enumerate(graph.reached):
-        if tape.step_of(leaf.node) and leaf.node != failure.node and _changed(tape, place):
-            message = f"{leaf.name} {took} before the pass failed with {failure.type}; other leaves did not"
-            hint = "a call that fails leaves these gradients in .grad: clear them before the next backward"
-            yield at_node(graph, leaf.node, "partial-gradients", "warning", message, hint, leaf=leaf.name)
+    took = f"got {'its gradient' if one else 'their gradients'}"
+    took = took if surely else f"{'was' if one else 'were'} reached, and may have {took},"
+    message = f"{listed(names)} {took} before the pass failed with {failure.type}; other leaves did not"
+    hint = "a call that fails leaves these gradients in .grad: clear them before the next backward"
+    yield at_node(graph, leaves[0].node, "partial-gradients", "warning", message, hint, leaf=", ".join(names))
 
 
 def _changed(tape: Tape, leaf: int) -> bool:

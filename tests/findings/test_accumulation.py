@@ -1,6 +1,6 @@
 import graphs
 import pytest
-from passes import FILE, at
+from drawn_passes import FILE, at
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

@@ -1,7 +1,7 @@
+import drawn_passes as passes
 import graphs
-import passes
 import pytest
-from passes import FILE, at
+from drawn_passes import FILE, at
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

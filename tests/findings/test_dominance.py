@@ -1,6 +1,6 @@
 import graphs
 import pytest
-from passes import FILE
+from drawn_passes import FILE
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

@@ -1,6 +1,6 @@
-import passes
+import drawn_passes as passes
 import pytest
-from passes import FILE
+from drawn_passes import FILE
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

@@ -1,6 +1,6 @@
-import passes
+import drawn_passes as passes
 import pytest
-from passes import FILE, at
+from drawn_passes import FILE, at
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related
@@ -109,3 +109,11 @@ def test_a_write_that_torch_does_not_notice():
 @pytest.mark.parametrize("text", ["shapes do not fit", "Trying to backward through the graph a second time"])
 def test_other_failures_are_none(text):
     assert told(text=text) == []
+
+
+def test_a_write_whose_line_is_not_known():
+    (found,) = told(Write(1, "result", "gate"))
+    assert found.message == (
+        "gate was changed in place after SigmoidBackward0 at line 11 (gate = score.sigmoid()) saved it for its backward; "
+        "which line did it is not known"
+    )

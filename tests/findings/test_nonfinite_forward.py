@@ -1,8 +1,8 @@
 import math
 
+import drawn_passes as passes
 import graphs
-import passes
-from passes import FILE
+from drawn_passes import FILE
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

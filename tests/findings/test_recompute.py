@@ -1,5 +1,5 @@
-import passes
-from passes import FILE
+import drawn_passes as passes
+from drawn_passes import FILE
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related

@@ -1,8 +1,8 @@
 from array import array
 
-import passes
+import drawn_passes as passes
 import pytest
-from passes import FILE
+from drawn_passes import FILE
 
 from gradscope.findings import diagnose
 from gradscope.model.tape import Tape
