@@ -113,20 +113,25 @@ def _kept(
 
 
 def _surely_kept(graph: BackwardGraph, tape: Tape, group: _Group, others: Sequence[EarlierCall]) -> bool:
-    """No doubt: an optimizer owns the leaves, and no other one's leaves are fresh in this call.
+    """No doubt: this call trains the leaves of the group.
 
-    Where they are, this call trains those, and what else it reaches may well be cleared before it is used.
+    Where it reaches leaves of another optimizer that are fresh, it trains those, and what else it reaches may well be cleared
+    before it is used. The same holds beside leaves that wait for a step of their own, for those that have had theirs.
     """
     owners = {_optimizer(graph.leaves[leaf]) for leaf in group.leaves}
     if "" in owners:
         return False
-    stale = {history.leaf for history in graph.columns.facts.histories if history.filled_by or history.unseen}
-    fresh = {
-        _optimizer(leaf)
-        for place, leaf in enumerate(graph.reached)
-        if leaf.owner and place not in stale and tape.leaf_total(place) != NO_TENSOR
-    }
-    return not fresh - owners and (group.history.own_step or bool(others))
+    stale = {history.leaf: history for history in graph.columns.facts.histories if history.filled_by or history.unseen}
+    waiting, fresh = set(), set()
+    for place, leaf in enumerate(graph.reached):
+        if leaf.owner and tape.leaf_total(place) != NO_TENSOR:
+            if place not in stale:
+                fresh.add(_optimizer(leaf))
+            elif not stale[place].own_step:
+                waiting.add(_optimizer(leaf))
+    if group.history.own_step:
+        return not (fresh | waiting) - owners
+    return not fresh - owners and bool(others)
 
 
 def _optimizer(leaf: Leaf) -> str:

@@ -39,13 +39,24 @@ def returned_wrong(graph: BackwardGraph, tape: Tape) -> bool:
 
 def _mutated(graph: BackwardGraph, tape: Tape, mutated: Mutated) -> Finding:
     node, code = mutated.node, graph.columns.backward_code.get(mutated.node)
-    siblings = _siblings(graph, tape, node)
+    siblings = listed([made_at(graph, one) for one in mutated.others]) or _siblings(graph, tape, node)
+    if mutated.hook:
+        return _edited_by_hook(graph, mutated, siblings)
     harm = f", and {siblings} gets the changed one" if siblings else ", which other branches of the graph may be using too"
     message = f"the backward of {made_at(graph, node)} writes into the gradient that it was given{harm}"
     hint = "return a new tensor instead (grad * 0.5 instead of grad.mul_(0.5)), or write into grad.clone()"
     what = "writes into the gradient"
     related = at_origin(mutated.origin, what) if mutated.origin is not None else _body(code, what)
     return at_node(graph, node, KIND, "warning", message, hint, related=related)
+
+
+def _edited_by_hook(graph: BackwardGraph, mutated: Mutated, siblings: str) -> Finding:
+    message = (
+        f"a hook writes into the gradient that arrives at {made_at(graph, mutated.node)}, and {siblings} gets the changed one"
+    )
+    hint = "return a new tensor from the hook (grad * 0.5 instead of grad.mul_(0.5)): other branches may be given the same one"
+    related = [] if mutated.origin is None else at_origin(mutated.origin, "the hook")
+    return at_node(graph, mutated.node, "hook-changed", "warning", message, hint, related=related)
 
 
 def _siblings(graph: BackwardGraph, tape: Tape, node: int) -> str:

@@ -88,4 +88,6 @@ def _carried(graph: BackwardGraph, node: int) -> str:
         name = graph.columns.facts.names.get(one, "") or (origin.target if origin is not None else "")
         if name:
             return name
+        if origin is not None:
+            return f"what line {origin.line} makes"
     return "a tensor"

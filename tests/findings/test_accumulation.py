@@ -66,6 +66,13 @@ def test_leaves_of_an_optimizer_that_this_call_does_not_train_are_an_info():
     assert [found.severity for found in told(history, owners=("D.Adam[0]", "G.Adam[0]"))] == ["info"]
 
 
+def test_leaves_that_had_their_step_beside_some_that_wait_for_theirs_are_an_info():
+    mine = LeafHistory(0, (1,), stepped=STEP, stepped_by="opt_D", own_step=True)
+    left = LeafHistory(1, (1,), stepped=STEP, stepped_by="opt_D")
+    found = told(mine, left, earlier=(OTHER,), owners=("D.Adam[0]", "G.Adam[0]"))
+    assert [(one.severity, one.leaf) for one in found] == [("warning", "G.bias"), ("info", "G.weight")]
+
+
 def test_leaves_of_no_optimizer_are_an_info():
     assert [found.severity for found in told(*both(1, stepped=STEP), owners=("", ""))] == ["info"]
 
