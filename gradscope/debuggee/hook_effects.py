@@ -45,6 +45,8 @@ class _Watched:
     """of our observers in it; for a list the observers themselves"""
     seen: dict[tuple[int, int], tuple[torch.Tensor | None, ...]] = field(default_factory=dict)
     """(pass, how many hooks had run) -> the gradients then"""
+    objects: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    """the same for the ids of the gradients, not of their copies"""
 
 
 class HookWatch:
@@ -59,6 +61,8 @@ class HookWatch:
 
     def __init__(self, captured: Captured, copy: Copy, *, committed: bool, accumulates: bool) -> None:
         self.missed: list[str] = []
+        self.edits: list[tuple[int, int]] = []
+        """(hook, slot of its node) where one wrote into the very gradient that it was given"""
         self._captured, self._copy, self._committed = captured, copy, committed
         self._alone = not others_call()
         chains = captured.hooks.chains if self._alone else []
@@ -124,10 +128,22 @@ class HookWatch:
                 before = watched.seen.get((task, place - 1), ())
                 gradients = watched.chain.gradients(given)
                 kept = tuple(self._kept(watched, before[i] if i < len(before) else None, one) for i, one in enumerate(gradients))
+                self._note_edits(watched, task, place, gradients, kept)
                 watched.seen[task, place] = kept
         except Exception as error:
             op = self._captured.ops[watched.chain.node]
             self.missed.append(f"a hook of {op} was not watched: {type(error).__name__}: {error}")
+
+    def _note_edits(self, watched: _Watched, task: int, place: int, now: Gradients, kept: Gradients) -> None:
+        """Gradients that are the same objects as before the hook, and have other numbers."""
+        if watched.chain.kind not in ARRIVING:
+            return
+        watched.objects[task, place] = ids = tuple(map(id, now))
+        before = watched.objects.get((task, place - 1), ()) if place else ()
+        for offset, (one, other) in enumerate(zip(before, ids, strict=False)):
+            hook = watched.chain.hooks[place - 1]
+            if one == other and hook != UNKNOWN and watched.seen[task, place - 1][offset] is not kept[offset]:
+                self.edits.append((hook, max(0, self._captured.hooks.listed[hook].input_nr) + offset))
 
     def _kept(self, watched: _Watched, before: torch.Tensor | None, now: torch.Tensor | None) -> torch.Tensor | None:
         """A copy, the same one as before the hook where it changed nothing."""

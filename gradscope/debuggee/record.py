@@ -31,7 +31,7 @@ from gradscope.debuggee.other_passes import PassSorter
 from gradscope.debuggee.parts import Opaque, copied
 from gradscope.model.columns import TapeColumns
 from gradscope.model.facts import Mutated
-from gradscope.model.places import UNKNOWN, Origin
+from gradscope.model.places import UNKNOWN, CodePlace, Origin
 
 if TYPE_CHECKING:
     from gradscope.debuggee.tape_builder import TapeBuilder
@@ -315,14 +315,22 @@ class Recording:
             builder.take_effects(effects, changed_steps(effects, self.captured))
 
     def tell_mutations(self, tape: TapeColumns) -> None:
-        """Put down which custom backwards wrote into what they were given."""
-        for node, input_nr in self.mutated:
-            place = self.captured.hooks.backward_code[node]
-            tape.facts.mutated.append(Mutated(node, input_nr, Origin(place.file, place.line, place.function)))
+        """Put down who wrote into what it was given. Other nodes that were given it too got another gradient than was sent."""
+        others = tuple(dict.fromkeys(mismatch.node for mismatch in tape.mismatches))
+        hooks = self.captured.hooks
+        found = [Mutated(node, nr, _origin(hooks.backward_code[node]), others) for node, nr in self.mutated]
+        if others:
+            edits = [(hooks.listed[hook], slot) for hook, slot in dict.fromkeys(self._watch.edits)]
+            found += [Mutated(hook.node, slot, _origin(hook.place), others, hook=True) for hook, slot in edits]
+        tape.facts.mutated = found
 
     def release(self) -> None:
         """Let go of the originals."""
         self._copies.clear()
+
+
+def _origin(place: CodePlace | None) -> Origin | None:
+    return None if place is None else Origin(place.file, place.line, place.function)
 
 
 def _unchanged(copy: torch.Tensor, gradient: torch.Tensor) -> bool:

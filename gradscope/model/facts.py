@@ -184,11 +184,15 @@ class BadValue:
 
 @dataclass(frozen=True, slots=True)
 class Mutated:
-    """A custom backward wrote into the gradient that it was given."""
+    """A custom backward, or a hook, wrote into the gradient that it was given."""
 
     node: int
     slot: int
     origin: Origin | None = None
+    others: tuple[int, ...] = ()
+    """nodes that were to get the same gradient and got the edited one"""
+    hook: bool = False
+    """a hook did it; told only where others got the edited one"""
 
 
 @dataclass(slots=True)
