@@ -1,4 +1,4 @@
-"""What happened in the script so far: the timeline, and what was left in the leaves' `.grad`."""
+"""What happened in the script so far: the timeline, what was left in the leaves' `.grad`, the last pass."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradscope.debuggee.backward_call import BackwardCall
+from gradscope.debuggee.last_pass import LastPass
 from gradscope.debuggee.leaf_histories import LeafHistories
 from gradscope.debuggee.moments import Moment
 from gradscope.debuggee.origins import Origins
@@ -21,6 +22,7 @@ class History:
         self._origins = origins
         self.timeline = Timeline(torch.autograd._get_sequence_nr)
         self.leaves = LeafHistories(self.timeline)
+        self.last_pass = LastPass()
 
     def begins(self, call: BackwardCall) -> CallEvent:
         """A backward call has come."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -26,6 +27,8 @@ class Listener(Protocol):
 
     def step_begins(self, optimizer: Any, closure: bool, moment: Moment | None) -> None: ...
 
+    def step_ended(self, optimizer: Any, frame: FrameType) -> None: ...
+
     def zero_grad_begins(self, owner: Any, moment: Moment | None, cleared: bool) -> None: ...
 
 
@@ -41,12 +44,25 @@ def watch(listener: Listener) -> Callable[[], None]:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None) is not None
         listener.step_begins(optimizer, closure, Moment.below(sys._getframe(_ABOVE)))
 
+    def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not torch.compiler.is_compiling():
+            note_end(optimizer)
+
+    @untraced
+    def note_end(optimizer: Any) -> None:
+        listener.step_ended(optimizer, sys._getframe(_ABOVE))
+
     skip(before_step.__code__)
-    handle = optimizing.register_optimizer_step_pre_hook(before_step)
+    skip(after_step.__code__)
+    handles = (
+        optimizing.register_optimizer_step_pre_hook(before_step),
+        optimizing.register_optimizer_step_post_hook(after_step),
+    )
     undo = [_noted(torch.optim.Optimizer, listener, _parameters), _noted(torch.nn.Module, listener, torch.nn.Module.parameters)]
 
     def back() -> None:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         for step in undo:
             step()
 

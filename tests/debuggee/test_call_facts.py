@@ -48,7 +48,7 @@ class Watched:
     def step_begins(self, optimizer: Any, closure: bool, moment: Moment | None) -> None:
         self.history.timeline.stepped(optimizer, moment)
 
-    def step_ended(self, optimizer: Any, moment: Moment | None) -> None:
+    def step_ended(self, optimizer: Any, frame: Any) -> None:
         pass
 
     def zero_grad_begins(self, owner: Any, moment: Moment | None, cleared: bool) -> None:

@@ -31,6 +31,9 @@ class Heard:
         self.closures.append(closure)
         self.timeline.stepped(optimizer, moment)
 
+    def step_ended(self, optimizer: Any, frame: Any) -> None:
+        pass
+
     def zero_grad_begins(self, owner: Any, moment: Moment | None, cleared: bool) -> None:
         self.timeline.zeroed(owner, moment, cleared)
 
