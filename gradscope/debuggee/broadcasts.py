@@ -50,26 +50,39 @@ class Broadcasts:
         torch = self._torch
         homes = (torch.Tensor, torch, torch.nn.functional, torch._C._nn, torch.functional)
         found: dict[Any, Watcher] = {}
+        called = self._called()
         for name in (*_BINARY, *_LOSSES, *(f"__{name}__" for name in _DUNDERS)):
             for home in homes:
                 function = getattr(home, name, None)
                 if function is not None:
-                    found[function] = self._called
+                    found[function] = called
         found[torch.functional.broadcast_tensors] = self._expanded
         found[torch._C._VariableFunctions.broadcast_tensors] = self._expanded
         return found
 
-    def _called(
-        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
-    ) -> None:
-        if len(args) < 2:
-            if not kwargs:
-                return
-            args = (*args, *kwargs.values())[:2]
-        first, second, *_ = args
-        tensor = self._torch.Tensor
-        if isinstance(first, tensor) and isinstance(second, tensor) and 0 != first.dim() != second.dim() != 0:
-            self._note(first, second, number, self._number())
+    def _called(self) -> Watcher:
+        """The hot path, with what it needs at hand: most calls have one rank, or add a bias."""
+        tensor, count, note = self._torch.Tensor, self._number, self._note
+
+        def called(
+            function: Any,
+            args: tuple[Any, ...],
+            kwargs: Mapping[str, Any] | None,
+            result: Any,
+            frame: FrameType,
+            number: int,
+        ) -> None:
+            if len(args) < 2:
+                if not kwargs:
+                    return
+                args = (*args, *kwargs.values())
+            first, second = args[:2]
+            if isinstance(second, tensor) and isinstance(first, tensor) and first.dim() != second.dim():
+                size = result.numel() if isinstance(result, tensor) else 0
+                if size != first.numel() and size != second.numel():
+                    note(first, second, number, count())
+
+        return called
 
     def _expanded(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
