@@ -37,7 +37,13 @@ class Finding:
     """The line of the forward call that made the node at fault, else of the call that failed; 0 when unknown."""
     related: tuple[Related, ...] = ()
     leaf: str = ""
+    """The leaf that it speaks of; several joined by `, `."""
     index: tuple[int, ...] | None = None
     value: float | None = None
     call: int = 0
     """Number of the backward call it belongs to; 0 for none."""
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The names in `leaf`: a finding may speak of several."""
+        return tuple(self.leaf.split(", ")) if self.leaf else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,9 +24,7 @@ def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Seque
     """Leaves that want a gradient and get none, each with the reason. With `inputs` only those named in the call want one."""
     if tape.failure is not None:
         return
-    reasons = _Reasons(graph, calls)
-    for wants in wanting(graph, tape, inputs):
-        yield reasons.told(wants)
+    yield from _Reasons(graph, calls).told(wanting(graph, tape, inputs))
     for place, leaf in enumerate(graph.reached):
         if leaf.requires_grad and tape.leaf_total(place) == NO_TENSOR and len(tape.indices_to(leaf.node, leaf.input_nr)):
             yield _undefined(graph, tape, leaf)
@@ -47,21 +45,29 @@ class _Reasons:
     graph: BackwardGraph
     calls: Sequence[Related]
 
-    def told(self, wants: Wanting) -> Finding:
-        """The finding about one leaf."""
-        leaf = self.graph.leaves[wants.place]
-        origin = self.graph.columns.origins[leaf.origin] if leaf.origin != UNKNOWN else None
-        reason = self._cut(wants.place) or self._view(wants.place) or self._not_used(leaf)
-        steps = f", though {leaf.owner} steps it" if leaf.owner else ""
+    def told(self, wants: Iterable[Wanting]) -> Iterator[Finding]:
+        """The findings about some leaves: one for those that lack it for the same reason and have the same owner."""
+        alike: dict[tuple[_Reason, str, str, bool], list[Leaf]] = {}
+        for one in wants:
+            leaf = self.graph.leaves[one.place]
+            reason = self._cut(one.place) or self._view(one.place) or self._not_used(leaf)
+            alike.setdefault((reason, one.severity, leaf.owner, one.asked), []).append(leaf)
+        for (reason, severity, owner, asked), leaves in alike.items():
+            yield self._told(reason, severity, owner, asked, leaves)
+
+    def _told(self, reason: _Reason, severity: str, owner: str, asked: bool, leaves: Sequence[Leaf]) -> Finding:
+        first, names, several = leaves[0], [leaf.name for leaf in leaves], len(leaves) > 1
+        origin = self.graph.columns.origins[first.origin] if first.origin != UNKNOWN else None
+        steps = f", though {owner} steps {'them' if several else 'it'}" if owner else ""
         return Finding(
             kind=KIND,
-            severity=wants.severity,
-            message=f"{leaf.name} gets no gradient{steps}: {reason.why}",
+            severity=severity,
+            message=f"{listed(names)} {'get' if several else 'gets'} no gradient{steps}: {reason.why}",
             hint=reason.hint,
             file=origin.file if origin else "",
             line=origin.line if origin else 0,
-            related=(*reason.related, *(self.calls if wants.asked else ())),
-            leaf=leaf.name,
+            related=(*reason.related, *(self.calls if asked else ())),
+            leaf=", ".join(names),
         )
 
     def _cut(self, place: int) -> _Reason | None:
@@ -71,9 +77,9 @@ class _Reasons:
         here = self.calls[0].file if self.calls else ""
         lines = " or ".join(f"{written(cut.origin, here or cut.origin.file)}" for cut, _ in known)
         surely = all(surely for _, surely in known)
-        why = f"the graph is cut off from it at {lines}" if surely else f"the graph may be cut off from it at {lines}"
+        why = f"the graph is cut at {lines}" if surely else f"the graph may be cut at {lines}"
         related = tuple(place_of(cut) for cut, _ in known)
-        return _Reason(why, "it is not zero but None: no way leads to it; the finding about the cut says what to do", related)
+        return _Reason(why, "it is not zero but None: no way leads there; the finding about the cut says what to do", related)
 
     def _view(self, place: int) -> _Reason | None:
         """A tensor that the call asks for and that was made of one in the graph, only after the forward had used that."""
@@ -94,9 +100,9 @@ class _Reasons:
             ".data, .item(), NumPy, no_grad, a new tensor made of values"
         )
         if not module or not self._modules:
-            return _Reason(f"nothing of it is used for {self._roots}, so this call's graph does not lead to it", hint)
+            return _Reason(f"{self._roots} uses nothing of it, so this call's graph does not lead to it", hint)
         if any(_same_module(module, other) for other in self._modules):
-            return _Reason(f"{module} ran, but this call's graph does not lead to it", hint)
+            return _Reason(f"{module} ran and did not use it, or its graph was cut", hint)
         return _Reason(f"{self._roots} uses nothing that {module} makes: it did not run, or its result was not used", hint)
 
     @cached_property

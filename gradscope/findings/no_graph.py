@@ -41,7 +41,8 @@ def _reason(columns: GraphColumns, place: int, root: Root, here: str) -> tuple[s
     if known == "flat":
         return _flat(root), HINT_FLAT, (), ""
     cut, surely = _cut_of(facts, place)
-    if cut is not None and surely:
+    by_the_mode = cut is not None and cut.kind in ("no_grad", "inference_mode") and facts.grad_mode_off is not None
+    if cut is not None and surely and not by_the_mode:
         return _cut_off(columns, none, cut, here, surely=True)
     if facts.grad_mode_off is not None:
         off = facts.grad_mode_off

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gradscope.findings.finding import Finding
 from gradscope.findings.place import at_node, listed
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
+from gradscope.model.places import Origin
 from gradscope.model.tape import Tape
 
 KIND = "unowned-leaf"
@@ -38,7 +40,7 @@ def _tops(leaf: Leaf) -> set[str]:
 
 
 def _told(graph: BackwardGraph, leaves: Sequence[Leaf], owned: Sequence[Leaf], severity: str) -> Finding:
-    names = [leaf.name for leaf in leaves]
+    names = sorted(leaf.name for leaf in leaves)
     optimizer = owned[0].owner.rpartition("[")[0]
     stay = "it stays as it is" if len(names) == 1 else "they stay as they are"
     have = "gets a gradient and is" if len(names) == 1 else "get a gradient and are"
@@ -54,4 +56,11 @@ def _told(graph: BackwardGraph, leaves: Sequence[Leaf], owned: Sequence[Leaf], s
             "make the optimizer once all layers are there, or add_param_group() the new ones; where they are to stay fixed, "
             "requires_grad_(False) says so and saves their gradients"
         )
-    return at_node(graph, leaves[0].node, KIND, severity, message, hint, leaf=", ".join(names))
+    found = at_node(graph, leaves[0].node, KIND, severity, message, hint, leaf=", ".join(names))
+    used = _used_at(graph, leaves[0])
+    return found if found.line or used is None else replace(found, file=used.file, line=used.line)
+
+
+def _used_at(graph: BackwardGraph, leaf: Leaf) -> Origin | None:
+    """The forward line that uses the leaf: of a module's parameter the line that made it is not known."""
+    return next((origin for edge in graph.in_edges(leaf.node) if (origin := graph.origin(graph.source[edge]))), None)

@@ -49,7 +49,7 @@ def test_each_leaf_behind_it_is_missing_with_the_same_place():
     drawing = trained(enc__weight={"owner": "SGD[0]"})
     (found,) = told(drawing, Cut("detach", origin(17, "z = enc(x).detach()"), (1,), (0,)), kinds=("missing-gradient",))
     assert found.message == (
-        "enc.weight gets no gradient, though SGD[0] steps it: the graph is cut off from it at line 17 (z = enc(x).detach())"
+        "enc.weight gets no gradient, though SGD[0] steps it: the graph is cut at line 17 (z = enc(x).detach())"
     )
     assert found.related == (Related(FILE, 17, "z = enc(x).detach()"),)
 

@@ -41,6 +41,11 @@ def test_a_cut_that_may_be_meant():
     assert "maybe because line 19" in found.message
 
 
+def test_what_ran_while_they_were_left_off_is_no_cut_of_its_own():
+    cut = Cut("no_grad", Origin(FILE, 26, "<module>", code="loss = net(x).mean()"), (0,), (0,))
+    assert told(CallFacts(grad_mode_off=OFF, cuts=[cut])).related[0].line == 16
+
+
 def test_a_cut_of_the_root_is_better_known_than_the_mode():
     assert told(CallFacts(cuts=[Cut("data", STEP, (0,), (0,))], grad_mode_off=OFF)).related[0].line == 19
 
