@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gradscope.debuggee.optimizers import parameters
+from gradscope.debuggee.gradients import held_by, is_empty
 from gradscope.debuggee.timeline import CallEvent, StepEvent, Timeline, ZeroEvent
 from gradscope.model.facts import LeafHistory
 
@@ -45,7 +45,7 @@ class LeafHistories:
                 if leaf is None or not leaf.is_leaf:
                     continue
                 known = self._of_leaf(leaf)
-                if _is_empty(leaf.grad):
+                if is_empty(leaf.grad):
                     known.empty = call.tick
                     known.filled.clear()
                 else:
@@ -106,14 +106,14 @@ class LeafHistories:
             owner = event.owner()
             if owner is not None and event.cleared:
                 last[id(owner)] = event
-        return [(event, _ids(event.owner())) for event in last.values()]
+        return [(event, held_by(event.owner())) for event in last.values()]
 
     def _last_steps(self) -> list[tuple[StepEvent, set[int]]]:
         """Of each optimizer its last step."""
         last: Mapping[int, StepEvent] = {
             id(optimizer): event for event in self._timeline.steps if (optimizer := event.optimizer()) is not None
         }
-        return [(event, _ids(event.optimizer())) for event in last.values()]
+        return [(event, held_by(event.optimizer())) for event in last.values()]
 
 
 def _step_after(tick: int, leaf: int, steps: Iterable[tuple[StepEvent, set[int]]]) -> tuple[StepEvent | None, bool]:
@@ -121,22 +121,3 @@ def _step_after(tick: int, leaf: int, steps: Iterable[tuple[StepEvent, set[int]]
     later = [(leaf in owned, event) for event, owned in steps if event.tick > tick]
     own, event = max(later, key=lambda one: (one[0], one[1].tick), default=(False, None))
     return event, own
-
-
-def _ids(owner: Any) -> set[int]:
-    """Of the tensors that an optimizer steps, or that a module and those below it hold."""
-    if isinstance(owner, torch.nn.Module):
-        return set(map(id, torch.nn.Module.parameters(owner)))
-    return {id(tensor) for _, _, tensor in parameters(owner)} if owner is not None else set()
-
-
-def _is_empty(gradient: Any) -> bool:
-    """Nothing is there, or zeros alone."""
-    if gradient is None:
-        return True
-    try:
-        with torch.no_grad():
-            values = gradient.coalesce().values() if gradient.is_sparse else gradient
-            return not bool(values.any())
-    except Exception:  # a layout without that
-        return False

@@ -95,8 +95,9 @@ class Names:
                 self._holdings.add_module(module)
 
     def _leaf(self, tensor: Any, number: int, several: bool) -> LeafName:
-        names = self._paths(tensor, several) or self._holdings.variables_of(tensor)
         place = self._owners.place(tensor)
+        variables = [name for name in self._holdings.variables_of(tensor) if place is None or ".param_groups[" not in name]
+        names = self._paths(tensor, several) or variables
         if not names:
             names = [f"leaf {number}" if place is None else place.text]
         name, *aliases = dict.fromkeys(names)

@@ -18,6 +18,7 @@ import torch
 from gradscope.debuggee import optimizer_events, sandbox
 from gradscope.debuggee.grad_read_facts import grad_read
 from gradscope.debuggee.grad_reads import GradReadAt
+from gradscope.debuggee.gradients import is_empty
 from gradscope.debuggee.history import History
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.moments import Moment
@@ -80,7 +81,7 @@ class OutsidePass:
         known.steps += 1
         since, known.last = known.last, event.tick
         with torch._C.DisableTorchFunction():  # no mode of the script's sees us look
-            known.never = [one for one in known.never if (tensor := one()) is not None and tensor.grad is None]
+            known.never = [one for one in known.never if _has_none(one())]
             if not closure and self._history.timeline.calls:
                 self._look(optimizer, known, event, since)
 
@@ -97,12 +98,11 @@ class OutsidePass:
 
     def _look(self, optimizer: Any, known: _Optimizer, event: StepEvent, since: int) -> None:
         """Look into the step where that is worth it."""
-        empty = not any(tensor.grad is not None for _, _, tensor in parameters(optimizer))
-        cleared = any(zero.cleared for zero in self._history.timeline.zeros_after(self._history.timeline.calls[-1].tick))
+        key = ("step", event.moment)
         lost = bool(known.never) and known.steps in (1, _PATIENCE)
-        if not (empty or cleared or lost) or ("step", event.moment) in self._told:
+        if key in self._told or not (lost or self._finds_nothing(optimizer)):
             return
-        never = {id(tensor) for one in known.never if (tensor := one()) is not None}
+        never = {id(one()) for one in known.never}
         history, origins = self._history, self._origins
         number = known.steps
 
@@ -110,7 +110,7 @@ class OutsidePass:
             facts = step_facts(optimizer, event, number, since, never, history, origins)
             found = [*step_without_gradient(facts), *orphans(facts)]
             if found:
-                self._told.add(("step", event.moment))
+                self._told.add(key)
             return found
 
         self._origins.pause()
@@ -118,6 +118,14 @@ class OutsidePass:
             self._tell(find)
         finally:
             self._origins.resume()
+
+    def _finds_nothing(self, optimizer: Any) -> bool:
+        """There is no gradient, or a zero_grad after the last backward call has left zeros."""
+        gradients = [tensor.grad for _, _, tensor in parameters(optimizer) if tensor.grad is not None]
+        timeline = self._history.timeline
+        if not gradients or not any(zero.cleared for zero in timeline.zeros_after(timeline.calls[-1].tick)):
+            return not gradients
+        return all(map(is_empty, gradients))
 
     def _known(self, optimizer: Any) -> _Optimizer:
         number = id(optimizer)
@@ -157,3 +165,8 @@ class OutsidePass:
                     server.link.send(m.Diagnosed(found))
             except Exception as error:
                 server.fault(error)
+
+
+def _has_none(tensor: Any) -> bool:
+    """It lives, and has no gradient. A function of its own, since a variable that holds it would be found as its holder."""
+    return tensor is not None and tensor.grad is None

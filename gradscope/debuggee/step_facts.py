@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from gradscope.debuggee import optimizers
+from gradscope.debuggee.gradients import held_by, is_empty
 from gradscope.debuggee.history import History
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
-from gradscope.debuggee.timeline import StepEvent
+from gradscope.debuggee.timeline import CallEvent, StepEvent, Timeline, ZeroEvent
 from gradscope.model.facts import StepFacts, SteppedParameter
 
 _CALLS = 8
@@ -35,11 +36,11 @@ def step_facts(
         history: what happened so far.
         origins: knows modules.
     """
-    lost = _lost([tensor for tensor in _wanting(optimizer) if id(tensor) in never], Names(sys._getframe(1)))
+    lost = _lost([tensor for tensor in _wanting(optimizer) if id(tensor) in never], sys._getframe(1))
     tensors = _wanting(optimizer)
     timeline = history.timeline
     last = timeline.last_call()
-    zero = None if last is None else next((one for one in timeline.zeros_after(last.tick) if one.cleared), None)
+    zero = None if last is None else _cleared_since(last, tensors, timeline)
     named = Names(sys._getframe(1), origins.modules(), tensors).leaves(tensors)
     return StepFacts(
         event.name,
@@ -55,6 +56,12 @@ def step_facts(
     )
 
 
+def _cleared_since(call: CallEvent, tensors: Sequence[Any], timeline: Timeline) -> ZeroEvent | None:
+    """The last zero_grad after a call that cleared gradients of these, or of others beside them."""
+    wanted = set(map(id, tensors))
+    return next((one for one in timeline.zeros_after(call.tick) if one.cleared and wanted & held_by(one.owner())), None)
+
+
 def _wanting(optimizer: Any) -> list[Any]:
     """Its parameters that are not frozen, each once."""
     tensors = {id(tensor): tensor for _, _, tensor in optimizers.parameters(optimizer) if tensor.requires_grad}
@@ -62,24 +69,17 @@ def _wanting(optimizer: Any) -> list[Any]:
 
 
 def _gradient(tensor: Any, cleared: bool) -> str:
-    gradient = tensor.grad
-    if gradient is None:
+    if tensor.grad is None:
         return "none"
-    if not cleared:
-        return "some"
-    try:
-        with torch.no_grad():
-            values = gradient.coalesce().values() if gradient.is_sparse else gradient
-            return "some" if bool(values.any()) else "zero"
-    except Exception:  # a layout without that
-        return "some"
+    return "zero" if cleared and is_empty(tensor.grad) else "some"
 
 
-def _lost(tensors: Sequence[Any], names: Names) -> set[int]:
+def _lost(tensors: Sequence[Any], frame: FrameType) -> set[int]:
     """The ids of those that nothing but optimizers holds."""
     if not tensors:
         return set()
     elsewhere = _held_elsewhere(tensors)
+    names = Names(frame)  # made now, as it holds them itself
     variables = {id(tensor): names.tensor(tensor) for tensor in tensors}
     return {number for number, name in variables.items() if number not in elsewhere and (not name or _is_optimizers(name))}
 

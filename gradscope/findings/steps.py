@@ -23,11 +23,12 @@ def step_without_gradient(step: StepFacts) -> Iterator[Finding]:
         return
     found = "finds no gradient" if none else "finds only zeros"
     at = written(step.origin) if step.origin else f"a step of {step.optimizer}"
+    others_turn = not cleared and any(one.ever for one in parameters)  # it had gradients before, and may again
     message = f"{at} {found} at {_all(parameters)}, so {step.optimizer} {'changes nothing' if none else 'steps without any'}"
     why, hint, related = _why(step)
     yield Finding(
         WITHOUT,
-        "warning" if cleared or step.calls else "info",
+        "warning" if cleared or (step.calls and not others_turn) else "info",
         message + why,
         hint,
         file=step.origin.file if step.origin else "",
