@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node, at_origin, listed, made_at
+from gradscope.findings.place import at_node, at_origin, listed, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import Mutated
 from gradscope.model.places import CodePlace
@@ -39,11 +39,11 @@ def returned_wrong(graph: BackwardGraph, tape: Tape) -> bool:
 
 def _mutated(graph: BackwardGraph, tape: Tape, mutated: Mutated) -> Finding:
     node, code = mutated.node, graph.columns.backward_code.get(mutated.node)
-    siblings = listed([made_at(graph, one) for one in mutated.others]) or _siblings(graph, tape, node)
+    siblings = listed([name(graph, one) for one in mutated.others]) or _siblings(graph, tape, node)
     if mutated.hook:
         return _edited_by_hook(graph, mutated, siblings)
     harm = f", and {siblings} gets the changed one" if siblings else ", which other branches of the graph may be using too"
-    message = f"the backward of {made_at(graph, node)} writes into the gradient that it was given{harm}"
+    message = f"the backward of {name(graph, node)} writes into the gradient that it was given{harm}"
     hint = "return a new tensor instead (grad * 0.5 instead of grad.mul_(0.5)), or write into grad.clone()"
     what = "writes into the gradient"
     related = at_origin(mutated.origin, what) if mutated.origin is not None else _body(code, what)
@@ -51,9 +51,7 @@ def _mutated(graph: BackwardGraph, tape: Tape, mutated: Mutated) -> Finding:
 
 
 def _edited_by_hook(graph: BackwardGraph, mutated: Mutated, siblings: str) -> Finding:
-    message = (
-        f"a hook writes into the gradient that arrives at {made_at(graph, mutated.node)}, and {siblings} gets the changed one"
-    )
+    message = f"a hook writes into the gradient that arrives at {name(graph, mutated.node)}, and {siblings} gets the changed one"
     hint = "return a new tensor from the hook (grad * 0.5 instead of grad.mul_(0.5)): other branches may be given the same one"
     related = [] if mutated.origin is None else at_origin(mutated.origin, "the hook")
     return at_node(graph, mutated.node, "hook-changed", "warning", message, hint, related=related)
@@ -69,7 +67,7 @@ def _siblings(graph: BackwardGraph, tape: Tape, node: int) -> str:
         for one in tape.sent_by(tape.step_of(sender))
         if one.tensor in arrived and graph.target[one.edge] != node
     }
-    return listed([made_at(graph, graph.target[edge]) for edge in sorted(others)])
+    return listed([name(graph, graph.target[edge]) for edge in sorted(others)])
 
 
 def _body(code: CodePlace | None, what: str) -> tuple[Related, ...]:
@@ -90,7 +88,7 @@ def _wrong_result(graph: BackwardGraph, tape: Tape) -> Finding | None:
         assert shape is not None
         wrong = f"returns a gradient of shape {shape[2]} for its input {shape[1]}, which has shape {shape[3]}"
         hint = "a gradient has the shape of its input: sum over what the forward broadcast, transpose as it did"
-    message = f"the backward of {made_at(graph, node)} {wrong}"
+    message = f"the backward of {name(graph, node)} {wrong}"
     return at_node(graph, node, KIND, "error", message, hint, related=_body(graph.columns.backward_code[node], "its backward"))
 
 
@@ -103,6 +101,6 @@ def _nothing_sent(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
         slots = [graph.slot[one.edge] for one in tape.sent_by(step) if one.tensor == NO_TENSOR]
         if slots:
             which = ", ".join(map(str, slots))
-            message = f"the backward of {made_at(graph, node)} gives None for input {which}, which requires a gradient"
+            message = f"the backward of {name(graph, node)} gives None for input {which}, which requires a gradient"
             hint = "return its gradient; where none is meant, detach the input before apply()"
             yield at_node(graph, node, KIND, "info", message, hint, related=_body(code, "its backward"))

@@ -45,7 +45,7 @@ def dominance(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
         return
     large, small = (graph.target[edge] for edge in (meeting.large, meeting.small))
     norms = f"{meeting.norms[0]:.3g} against {meeting.norms[1]:.3g}"
-    where = f"where they meet, at {name(graph, meeting.node)}"
+    where = f"where they meet, in {name(graph, meeting.node)}"
     message = f"the term {_term(graph, large)} outweighs {_term(graph, small)} {where}: {norms}"
     hint = "if both are to count, weigh them: mean instead of sum, a smaller factor, or one factor a term that balances the norms"
     related = [place for node in (large, small) for place in at_origin(graph.origin(node), "a term")]

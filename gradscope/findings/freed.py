@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node, at_origin, made_at, written
+from gradscope.findings.place import at_node, at_origin, name, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import EarlierCall, Freed
 from gradscope.model.places import UNKNOWN, Origin
@@ -23,7 +23,7 @@ def freed(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     seen = tape.columns.facts.freed[0] if tape.columns.facts.freed else Freed(tape.failure.node, 0)
     call, surely = _caller(graph, seen)
     node = seen.node
-    where = made_at(graph, node) if node != UNKNOWN else "a node of this graph"
+    where = name(graph, node) if node != UNKNOWN else "a node of this graph"
     message = f"{where} was already run backward{_by(call, surely)}, and its saved tensors are gone{_tie(graph, node)}"
     related = (*_place(call), *at_origin(_bridge(graph, node), "ties this graph to the earlier one"))
     if node == UNKNOWN:

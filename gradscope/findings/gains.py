@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.place import at_node
@@ -27,6 +28,8 @@ class _Line:
     node: int = UNKNOWN
     """the one that does most of it"""
     most: float = 0.0
+    runs: dict[int, float] = field(default_factory=dict)
+    """by run of the line: what its nodes do"""
 
 
 def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
@@ -66,6 +69,8 @@ def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
         change = math.log(gain)
         line.steps += 1
         line.log_gain += change
+        run = graph.occurrence(node)
+        line.runs[run] = line.runs.get(run, 0.0) + change
         if line.node == UNKNOWN or abs(change) > line.most:
             line.node, line.most = node, abs(change)
     return list(lines.values())
@@ -87,9 +92,9 @@ def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) ->
 def _cause(graph: BackwardGraph, line: _Line, number: int) -> str:
     """What the line does in all, and at each of its runs."""
     whole = f"{math.exp(min(line.log_gain, 700.0)):.0e}"
-    runs = graph.occurrences(line.node)
-    if runs > 1:
-        return f"line {number} multiplies it by {math.exp(line.log_gain / runs):.3g} at each of its {runs} runs, {whole} in all"
+    if len(line.runs) > 1:
+        each = f"{math.exp(min(median(line.runs.values()), 700.0)):.3g}"
+        return f"line {number} multiplies it by {each} at each of its {len(line.runs)} runs, {whole} in all"
     if line.steps > 1:
         return f"the {line.steps} nodes of line {number} multiply it by {whole}"
     return f"the node of line {number} multiplies it by {whole}"

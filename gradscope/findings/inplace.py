@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding
-from gradscope.findings.place import at_node, at_origin, listed, made_at, written
+from gradscope.findings.place import at_node, at_origin, listed, name, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import Write
 from gradscope.model.places import UNKNOWN, Origin
@@ -71,7 +71,7 @@ def _after_step(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
     write = same[0]
     where = written(write.origin) if write.origin is not None else f"{write.function}()"
     were, them = ("it was", "it") if len(same) == 1 else ("they were", "them")
-    need = f"{made_at(graph, write.node)} needs {_names(graph, same)} as {were} before {where} changed {them}"
+    need = f"{name(graph, write.node)} needs {_names(graph, same)} as {were} before {where} changed {them}"
     if (bridge := _bridge(graph)) is None and not graph.columns.facts.old_nodes:
         return (
             f"{need}: the forward ran before that step, this call comes after it",
@@ -92,7 +92,7 @@ def _bridge(graph: BackwardGraph) -> Origin | None:
 
 def _after_write(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
     write = same[0]
-    names, saved = _names(graph, same), f"{made_at(graph, write.node)} saved it for its backward"
+    names, saved = _names(graph, same), f"{name(graph, write.node)} saved it for its backward"
     if write.origin is None:
         return f"{names} was changed in place after {saved}; which line did it is not known", f"{_LOOK}; {_hint(graph, write)}"
     message = f"{written(write.origin)} changes {names} in place{_called(write)}, but {saved}"
@@ -168,7 +168,7 @@ def _unknown(graph: BackwardGraph, tape: Tape) -> Finding:
     written_since = f"saved {saved} that has been written into since{versions}; which line wrote it is not known"
     if failure.node == UNKNOWN:
         return Finding(KIND, "error", f"a node of this graph {written_since}", _LOOK)
-    return at_node(graph, failure.node, KIND, "error", f"{made_at(graph, failure.node)} {written_since}", _LOOK)
+    return at_node(graph, failure.node, KIND, "error", f"{name(graph, failure.node)} {written_since}", _LOOK)
 
 
 def _silent(graph: BackwardGraph, same: Sequence[Write]) -> Finding:
@@ -176,7 +176,7 @@ def _silent(graph: BackwardGraph, same: Sequence[Write]) -> Finding:
     writer = written(write.origin) if write.origin is not None else "something"
     names = _names(graph, same)
     message = (
-        f"{writer} changes {names} behind autograd's back, after {made_at(graph, write.node)} saved it: "
+        f"{writer} changes {names} behind autograd's back, after {name(graph, write.node)} saved it: "
         "its gradient is computed from the new values, and is wrong without an error"
     )
     hint = f"do not write through .data or detach(): write into {_own_name(graph, write)}.clone(), or make a new tensor"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.hooked import spoken, who_made
-from gradscope.findings.place import at_node, made_at, name
+from gradscope.findings.place import at_node, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Hook
 from gradscope.model.places import UNKNOWN
@@ -57,7 +57,7 @@ def _refused(graph: BackwardGraph, tape: Tape) -> Finding | None:
     failure = tape.failure
     if failure is None or failure.node == UNKNOWN or "returned nan values" not in failure.message:
         return None
-    message = f"{made_at(graph, failure.node)} makes NaN out of a finite gradient, and anomaly mode ends the pass there"
+    message = f"{name(graph, failure.node)} makes NaN out of a finite gradient, and anomaly mode ends the pass there"
     return at_node(graph, failure.node, KIND, "error", message, _HINT, value=math.nan)
 
 
@@ -108,7 +108,7 @@ def _later(graph: BackwardGraph, tape: Tape, node: int, tensor: int) -> str:
         return ""
     for step in range(tape.step_of(node) + 1, tape.ran + 1):
         if any(tape.has_nan(one.tensor) for one in tape.sent_by(step)):
-            return f"; {made_at(graph, tape.node_at(step))} then makes NaN of it"
+            return f"; {name(graph, tape.node_at(step))} then makes NaN of it"
     return ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.findings.nonfinite import bad_seeds, nonfinite_tensors, origins
-from gradscope.findings.place import at_node, made_at
+from gradscope.findings.place import at_node, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import BadValue
 from gradscope.model.places import UNKNOWN
@@ -29,6 +29,7 @@ _HINTS = {
     "LogSoftmax": "each row needs one entry that is not -inf: leave one key open, or use a large negative number such as -1e9",
     "Exp": "it overflows: subtract the maximum first, or use logsumexp, softmax, log_softmax",
     "Pow": "a power of zero or of a negative number: keep the base above zero, x.clamp(min=eps)",
+    "Mul": "one factor is infinite: keep it finite before it is multiplied; torch.xlogy(x, y) is x * log(y) with 0 at x = 0",
     "Acos": "keep the argument strictly between -1 and 1: x.clamp(-1 + eps, 1 - eps)",
     "Asin": "keep the argument strictly between -1 and 1: x.clamp(-1 + eps, 1 - eps)",
 }
@@ -106,7 +107,7 @@ def _told(graph: BackwardGraph, tape: Tape, bad: BadValue, at: int) -> Finding:
     where = f" at {list(bad.index)}" if bad.index else ""
     verb = "gives" if bad.certain else "is the first known to give"
     cause = f" ({bad.cause})" if bad.cause else ""
-    message = f"{made_at(graph, node)} {verb} {_word(bad)}{where} in the forward{cause}{_effect(graph, tape, at, spreads)}"
+    message = f"{name(graph, node)} {verb} {_word(bad)}{where} in the forward{cause}{_effect(graph, tape, bad, at, spreads)}"
     related: list[Related] = []
     if at not in (UNKNOWN, node) and not facts.roots_bad and (origin := graph.origin(at)) is not None:
         related.append(Related(origin.file, origin.line, "spreads it in the backward pass"))
@@ -121,14 +122,16 @@ def _only_infinite_outputs(graph: BackwardGraph, tape: Tape, bad: BadValue, spre
     return not bad.nan and not spreads and bool(roots) and all(math.prod(root.shape) > 1 for root in roots)
 
 
-def _effect(graph: BackwardGraph, tape: Tape, at: int, spreads: bool) -> str:
+def _effect(graph: BackwardGraph, tape: Tape, bad: BadValue, at: int, spreads: bool) -> str:
     roots = [graph.roots[root].name for root in tape.columns.facts.roots_bad]
     if roots and spreads:
         return f": {' and '.join(roots)} takes it up, and the backward pass only spreads it"
     if roots:
         return f": {' and '.join(roots)} takes it up, though every gradient of this pass is finite"
+    if at == bad.node:
+        return ": the loss does not take it up, but its backward sends NaN on all the same"
     if at != UNKNOWN:
-        return f": the loss does not take it up, but in the backward of {made_at(graph, at)} zero times it is NaN"
+        return f": the loss does not take it up, but in the backward of {name(graph, at)} zero times it is NaN"
     return ": neither the loss nor a gradient takes it up"
 
 

@@ -43,12 +43,13 @@ def at_node(
 
 
 def name(graph: BackwardGraph, node: int) -> str:
-    """How a message calls a node: `SqrtBackward0 (y = x.sqrt())`, `the leaf w`."""
+    """How a message calls a node: `SqrtBackward0 at line 12 (y = x.sqrt())`, `the leaf w`."""
     place = graph.leaf_at(node)
     if place is not None:
         return f"the leaf {graph.leaves[place].name}"
-    code = graph.makes(node)
-    return f"{graph.op(node)} ({code})" if code else graph.op(node)
+    origin, code = graph.origin(node), graph.makes(node)
+    line = f" at line {origin.line}" if origin is not None else ""
+    return f"{graph.op(node)}{line} ({code})" if code else f"{graph.op(node)}{line}"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -67,12 +68,6 @@ def written(origin: Origin, here: str = "") -> str:
     """`line 17 (h = net(x))`; `net.py:17 (…)` where that is not the file one speaks of."""
     place = f"line {origin.line}" if not here or origin.file == here else f"{os.path.basename(origin.file)}:{origin.line}"
     return f"{place} ({origin.code})" if origin.code else place
-
-
-def made_at(graph: BackwardGraph, node: int) -> str:
-    """`SqrtBackward0 at line 12 (y = x.sqrt())`: a node with the line that made it, where that is known."""
-    origin = graph.origin(node)
-    return f"{graph.op(node)} at {written(origin)}" if origin is not None else name(graph, node)
 
 
 def at_origin(origin: Origin | None, what: str) -> tuple[Related, ...]:

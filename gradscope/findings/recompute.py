@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node, made_at
+from gradscope.findings.place import at_node, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
@@ -27,7 +27,7 @@ def recompute(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     assert tape.failure is not None
     node = tape.failure.node
     differs = _difference(tape.failure.message)
-    which = f"the checkpoint that {made_at(graph, node)} belongs to" if node != UNKNOWN else "a checkpoint"
+    which = f"the checkpoint that {name(graph, node)} belongs to" if node != UNKNOWN else "a checkpoint"
     message = f"{which} ran its forward again, and {differs}"
     hint = (
         "what runs in a checkpoint must do the same twice: look there for attributes, counters, caches or random numbers that "

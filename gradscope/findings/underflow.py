@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradscope.findings.finding import Finding
-from gradscope.findings.place import at_node, made_at
+from gradscope.findings.place import at_node, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import KNOWN_COUNTS, NO_TENSOR
@@ -47,7 +47,7 @@ def underflow(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
         what = "casts to" if graph.short(loss.node) in _CASTS else "computes in"
         smallest = f", whose smallest number is {_SMALLEST[loss.dtype]}" if loss.dtype in _SMALLEST else ""
         message = (
-            f"{made_at(graph, loss.node)} {what} {loss.dtype}{smallest}: {loss.lost} of {loss.came} elements of the gradient "
+            f"{name(graph, loss.node)} {what} {loss.dtype}{smallest}: {loss.lost} of {loss.came} elements of the gradient "
             "that were not zero become zero there"
         )
         hint = (

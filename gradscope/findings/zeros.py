@@ -19,6 +19,10 @@ _HOOK = "a hook"
 _SATURATED = (
     "it is saturated: make what goes in smaller (scale, normalise, a smaller initialisation), or use a loss on the logits"
 )
+_CANCELS = (
+    "look at the branches that meet there, which pull in opposite directions; a straight-through estimator needs a detach(): "
+    "x + (f(x) - x).detach()"
+)
 CLIPPING = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 SATURATING = ("Sigmoid", "Tanh")
 CLIPPED = 0.5
@@ -48,8 +52,9 @@ def _starving(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Find
             found += 1
             names = [graph.leaves[leaf].name for leaf in sorted(leaves)]
             whole = f"{message}; the gradient of {listed(names)} is zero"
-            hint = "look at the hook" if message.startswith(_HOOK) else _hint(graph, node)
-            yield at_node(graph, node, KIND, "warning", whole, hint, leaf=names[0])
+            cancels = message.startswith("the ")
+            hint = "look at the hook" if message.startswith(_HOOK) else _CANCELS if cancels else _hint(graph, node)
+            yield at_node(graph, node, KIND, "warning", whole, hint, leaf=", ".join(names))
 
 
 def _zero_tensors(tape: Tape) -> set[int]:

@@ -48,7 +48,9 @@ class TestNonfinite:
         )
         assert found.index == (1,)
         assert math.isnan(found.value)
-        assert found.message.startswith("Op2Backward0 (t2 = op2()) makes NaN in 1 of 2 elements at [1] out of a finite gradient")
+        assert found.message.startswith(
+            "Op2Backward0 at line 2 (t2 = op2()) makes NaN in 1 of 2 elements at [1] out of a finite gradient"
+        )
 
     def test_infinity(self):
         (found,) = told(pipeline((1.0, 1.0), (math.inf, 2.0)))
@@ -79,7 +81,7 @@ class TestNonfinite:
         node = next(place for place, op in enumerate(drawing.ops) if op == "Op2Backward0")
         found = told(drawing, hooks={node: lambda value: (math.nan, 0.0)})
         assert [one.kind for one in found] == ["nonfinite-origin", "hook-changed"]
-        assert found[0].message == "a hook makes NaN in 1 of 2 elements in what arrives at Op2Backward0 (t2 = op2())"
+        assert found[0].message == "a hook makes NaN in 1 of 2 elements in what arrives at Op2Backward0 at line 2 (t2 = op2())"
 
 
 class TestZero:
@@ -92,7 +94,7 @@ class TestZero:
             2,
             "w",
         )
-        told_so = "RoundBackward0 (t2 = op2()) gets a gradient (2 elements that are not zero) and sends only zeros on"
+        told_so = "RoundBackward0 at line 2 (t2 = op2()) gets a gradient (2 elements that are not zero) and sends only zeros on"
         assert found.message == f"{told_so}; the gradient of w is zero"
         assert "straight-through" in found.hint
 
@@ -110,7 +112,7 @@ class TestZero:
         drawing.root(top)
         (found,) = told(drawing, (2.0,))
         assert (found.kind, found.op, found.line) == ("zero-gradient", "AddmmBackward0", 13)
-        assert found.message.startswith("the 3 contributions to AddmmBackward0 (code = enc(x)) cancel exactly")
+        assert found.message.startswith("the 3 contributions to AddmmBackward0 at line 13 (code = enc(x)) cancel exactly")
 
     def test_zeros_on_one_way_alone_are_no_finding(self):
         drawing = graphs.Drawing()

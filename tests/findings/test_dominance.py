@@ -30,7 +30,8 @@ def test_the_term_that_outweighs_the_other_where_they_meet():
     (found,) = two_terms(1.0, 580.0)
     assert (found.severity, found.op, found.line) == ("info", "ReluBackward0", 13)
     assert found.message == (
-        "the term aux (line 15) outweighs main (line 14) where they meet, at ReluBackward0 (h = relu(trunk(x))): 580 against 1"
+        "the term aux (line 15) outweighs main (line 14) where they meet, in ReluBackward0 at line 13 "
+        "(h = relu(trunk(x))): 580 against 1"
     )
     assert found.related == (Related(FILE, 15, "a term"), Related(FILE, 14, "a term"))
 

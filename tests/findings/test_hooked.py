@@ -45,7 +45,7 @@ def told(kind: str, *, leaf: bool = False, local: float = 3.0, swapped: bool = F
 )
 def test_a_hook_after_a_node_is_told(kind: str, who: str) -> None:
     (found,) = told(kind)
-    what = "MulBackward0 (y = w * 3)"
+    what = "MulBackward0 at line 1 (y = w * 3)"
     assert found.message == f"{who} changes what {what} sends: norm 1.41 before it, 4.24 after"
     assert (found.kind, found.severity, found.op, found.line) == ("hook-changed", "info", "MulBackward0", 1)
     assert found.hint == "clip (/home/ada/hooks.py:3) runs in each backward pass"
@@ -64,7 +64,7 @@ def test_several_hooks_of_one_node_are_one_finding() -> None:
     tape.columns.hook_effects = [HookEffect(0, 1, arrived, sent), HookEffect(1, 1, sent, tape.seeds[0].tensor)]
     tape.columns.hook_effects.append(HookEffect(2, 1, sent, sent))
     (found,) = diagnose(graph, tape)
-    assert found.message.startswith("2 hooks change what MulBackward0 (y = w * 3) sends: ")
+    assert found.message.startswith("2 hooks change what MulBackward0 at line 1 (y = w * 3) sends: ")
     assert found.hint == "clip (/home/ada/hooks.py:3), scale (/home/ada/hooks.py:3) run in each backward pass"
 
 
@@ -113,9 +113,11 @@ def test_what_only_looks_is_not_told() -> None:
 
 def test_nan_and_zeros_of_a_hook_are_not_the_nodes() -> None:
     nan, changed = told("post", local=math.nan)
-    assert nan.message == "a hook makes NaN in 2 of 2 elements in what MulBackward0 (y = w * 3) sends"
+    assert nan.message == "a hook makes NaN in 2 of 2 elements in what MulBackward0 at line 1 (y = w * 3) sends"
     assert nan.hint == "look at the hook clip (/home/ada/hooks.py:3)"
     assert changed.kind == "hook-changed"
     zero, _ = told("module", local=0.0)
-    assert zero.message.startswith("a hook, clip (/home/ada/hooks.py:3), makes zero of what MulBackward0 (y = w * 3) sends; ")
+    assert zero.message.startswith(
+        "a hook, clip (/home/ada/hooks.py:3), makes zero of what MulBackward0 at line 1 (y = w * 3) sends; "
+    )
     assert zero.hint == "look at the hook"
