@@ -21,8 +21,8 @@ def test_a_column_against_a_row():
     (found,) = told((50, 1), (50,), (50, 50), twice=True)
     assert (found.kind, found.severity, found.op, found.line) == ("broadcast", "warning", "MseLossBackward0", 21)
     assert found.message == (
-        "MseLossBackward0 at line 21 (loss = F.mse_loss(p, y)) sets shape (50, 1) against (50,): both are expanded to (50, 50), so "
-        "each of 50 elements meets each of the others (2500 pairs)"
+        "MseLossBackward0 at line 21 (loss = F.mse_loss(p, y)) sets shape (50, 1) against (50,): both are expanded to (50, 50), "
+        "so each of 50 elements meets each of the others (2500 pairs)"
     )
     assert "squeeze(-1)" in found.hint
 
