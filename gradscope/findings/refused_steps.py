@@ -48,7 +48,7 @@ def step(facts: ErrorFacts) -> Finding | None:
     if "sparse" in bad.gradient:
         return found(
             facts,
-            f"the gradient of {name(bad)} is sparse{others}, which {facts.optimizer} cannot take in {line(facts)}: {facts.message}",
+            f"{line(facts)} cannot take the gradient of {name(bad)}, which is sparse{others}: {facts.message}",
             "use an optimizer for sparse gradients (SparseAdam, plain SGD, Adagrad), or make the embedding with sparse=False",
             kind="sparse-gradient",
             tensor=bad,

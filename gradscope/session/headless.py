@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from gradscope.errors import FOUND, USAGE, FileError
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
 from gradscope.findings.wanting import reaches_unseen
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Failure
@@ -180,14 +180,16 @@ def _call(stop: StopReport[Finding]) -> Iterator[str]:
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     """Alike ones together: a network without gradient has as many as it has parameters."""
-    alike: dict[tuple[str, str, str, int, str], list[str]] = {}
+    alike: dict[tuple[str, str, str, int, str, tuple[Related, ...]], list[str]] = {}
     for one in findings:
-        alike.setdefault((one.severity, one.kind, one.file, one.line, one.hint), []).append(one.message)
-    for (severity, kind, file, line, hint), messages in alike.items():
-        yield f"    {severity} {kind}{' · ' + place(file, line) if file else ''}"
+        key = (one.severity, one.kind, one.file, one.line, one.hint, one.related)
+        alike.setdefault(key, []).append(one.message)
+    for (severity, kind, file, line, hint, related), messages in alike.items():
+        yield f"    {severity} {kind}{' · at ' + place(file, line) if file else ''}"
         yield from (f"      {message}" for message in messages[:SHOWN])
         if len(messages) > SHOWN:
             yield f"      … and {len(messages) - SHOWN} more like these; --export has them all"
+        yield from (f"      {place(other.file, other.line)}: {other.what}" for other in related if other.file)
         if hint:
             yield f"      → {hint}"
 

@@ -91,6 +91,11 @@ def files_of(graph: BackwardGraph | None, call: Call) -> Iterable[str]:
     return dict.fromkeys([call.file, *(origin.file for origin in columns.origins), *backward])
 
 
+def files_named(findings: Iterable[Finding]) -> Iterable[str]:
+    """The files that findings speak of."""
+    return dict.fromkeys(file for one in findings for file in (one.file, *(other.file for other in one.related)))
+
+
 def merged(findings: Iterable[Finding], call: int | None = None) -> list[Finding]:
     """Worst first, without repeats, otherwise in the order found; those without a call get `call`."""
     if call is not None:

@@ -182,7 +182,7 @@ class Run:
         if report.reason != "recorded" and not self._gone:
             self.state, self.notice = State.STOPPED, ""
         self._busy = Busy("recording the backward pass") if report.reason in ("call", "breakpoint") else None
-        stop = Stop(call, report.reason, report.detail)
+        stop = Stop(call, report.reason, report.detail, traceback=report.traceback)
         stop.findings = merged(report.findings)
         if len(self._visits) == self.stops_kept:
             del self._visits[0]
@@ -213,6 +213,7 @@ class Run:
         else:
             self._show_tape(visit, tape)
         stop.findings = merged([*stop.findings, *found], call=stop.call.number)
+        self._sources.want(reporting.files_named(found))
         if first and visit.walk is not None and stop.reason == "breakpoint":
             met = self._met(visit.walk)
             self.notice = f"{met.at(met.steps[0])}: c goes there" if met.steps else f"{stop.detail} was met"
@@ -270,6 +271,7 @@ class Run:
                 stop.findings = merged([*stop.findings, finding])
             else:
                 self._outside = merged([*self._outside, finding])
+        self._sources.want(reporting.files_named(findings))
 
     def _died(self, report: m.Died) -> None:
         message = f"{report.type}: {report.message}" if report.message else report.type

@@ -58,6 +58,8 @@ class Stop:
     refusal: str = ""
     """why nothing could be explored here, for the screen"""
     refused_seed: RefusedSeed | None = None
+    traceback: str = ""
+    """of the exception that has ended the script, at a stop of the reason `error`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,14 @@ class Busy:
 
 
 HAS_RUN = "this call has run already and was recorded as it ran: nothing can be tried on it"
+HAS_RUN_AT_BREAK = "this call has run, and met the condition: to try seeds on it, R with --stop-at {number} stops before it"
+
+
+def tries_nothing(stop: Stop | None) -> str:
+    """Why nothing can be tried on a call that has run, and what to do about it."""
+    if stop is None or stop.reason != "breakpoint":
+        return HAS_RUN
+    return HAS_RUN_AT_BREAK.format(number=stop.call.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,11 @@ class View:
     def has_run(self) -> bool:
         """The script stands after the call, not before it (`--once`, reentrant checkpoint): nothing can be tried on it."""
         return self.state is State.STOPPED and self.tape is not None and self.tape.columns.kind == "committed"
+
+    @property
+    def tries_nothing(self) -> str:
+        """Why nothing can be tried on a call that has run, and what to do about it."""
+        return tries_nothing(self.stop)
 
     @property
     def returns(self) -> bool:

@@ -16,7 +16,6 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gradscope.errors import GradscopeError
-from gradscope.session.view import HAS_RUN
 from gradscope.tui import actions, closing
 from gradscope.tui.driving import NOTHING
 from gradscope.tui.edits import edits
@@ -118,6 +117,9 @@ class GradscopeApp(Exploring, inherit_bindings=False):
     def _tell(self, view: View) -> None:
         """Open what a new state calls for: the roots to pick from, the traceback of a crash."""
         stop = view.stop
+        if stop is not None and stop.reason == "error" and view.state.value == "stopped" and stop is not self._told:
+            self._told, self._crash_told = stop, True
+            self._tell_error(view, stop)
         if stop is not None and stop.live and stop.graph is None and view.state.value == "stopped" and stop is not self._told:
             self._told = stop
             self.action_roots()
@@ -129,6 +131,16 @@ class GradscopeApp(Exploring, inherit_bindings=False):
             what, traceback = (gone.message, gone.traceback) if gone else ("", "")
             hint = "what was recorded stays here to look at; R runs the script again"
             self.push_screen(ErrorScreen("The script crashed", what or "it died", "", hint, traceback))
+
+    def _tell_error(self, view: View, stop: Stop) -> None:
+        """What ended the script, and the finding that explains it."""
+        from gradscope.tui.screens.error import ErrorScreen
+
+        place = stop.call.file, stop.call.line
+        found = next((one for one in view.findings if one.severity == "error" and (one.file, one.line) == place), None)
+        ahead = "what is alive can be looked at here; r lets the script end"
+        why, hint = (found.message, f"{found.hint}\n\n{ahead}" if found.hint else ahead) if found else ("", ahead)
+        self.push_screen(ErrorScreen("The script failed", stop.detail, why, hint, stop.traceback))
 
     def complain(self, error: GradscopeError) -> None:
         """A seed that is refused is told at the seed's line, anything else in a corner."""
@@ -235,7 +247,7 @@ class GradscopeApp(Exploring, inherit_bindings=False):
 
     def action_edit_seed(self) -> None:
         if self.view is not None and self.view.has_run:
-            self.say(HAS_RUN)
+            self.say(self.view.tries_nothing)
             return
         cast("SeedPane", self._panes[4]).edit()
 

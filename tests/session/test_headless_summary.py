@@ -6,7 +6,7 @@ import pytest
 from graphs import FILE
 from playing import Play
 
-from gradscope.findings.finding import Finding
+from gradscope.findings.finding import Finding, Related
 from gradscope.protocol import messages as m
 from gradscope.session.headless import meets, summary
 from gradscope.session.view import Exit
@@ -21,13 +21,17 @@ def recorded(*findings: Finding) -> Play:
 
 
 def test_one_block_a_call():
-    play = recorded(Finding("vanishing", "warning", "‖grad‖ falls to 1e-9", "use a norm layer", file=FILE, line=11))
+    other = Related(FILE, 9, "x was made here")
+    play = recorded(
+        Finding("vanishing", "warning", "‖grad‖ falls to 1e-9", "use a norm layer", file=FILE, line=11, related=(other,))
+    )
     assert list(summary(play.session.report(), Exit(0))) == [
         "gradscope: two_outputs.py · 1 backward call recorded · torch 2.13.0",
         f"  backward 1 · J.backward(gradient=v) · {FILE}:14",
         "    4 nodes · 4 steps · 1 leaf · exact: true",
-        f"    warning vanishing · {FILE}:11",
+        f"    warning vanishing · at {FILE}:11",
         "      ‖grad‖ falls to 1e-9",
+        f"      {FILE}:9: x was made here",
         "      → use a norm layer",
     ]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 EXPLANATION = {
     "end": "Your script has made no backward call. These of its tensors have a graph:",
+    "error": "Your script failed. These of its tensors have a graph:",
     "line": "Your script stands here without a backward call. These of its tensors have a graph:",
 }
 

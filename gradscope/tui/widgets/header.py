@@ -78,7 +78,8 @@ def call_texts(view: View) -> tuple[str, str]:
         return "", ""
     call = stop.call
     if call.kind == "none":
-        where = f"stopped at :{call.line}" if call.line else "at the script's end"
+        stands = "failed" if stop.reason == "error" else "stopped"
+        where = f"{stands} at :{call.line}" if call.line else "at the script's end"
         return where, where
     name = f"{call.kind} {call.number}"
     return f"{name} {call.code} :{call.line}", f"{name} :{call.line}"
@@ -98,6 +99,7 @@ def status(view: View) -> tuple[Part, ...]:
 def warns(view: View) -> bool:
     """Whether the status line has something to worry about, said in words there too."""
     failed = view.tape is not None and (view.tape.exact == "false" or view.tape.failure is not None)
+    failed = failed or (view.stop is not None and view.stop.reason == "error")
     return bool(view.findings) or bool(edits(view)) or failed or view.state.value == "crashed"
 
 
@@ -140,6 +142,9 @@ def _pass(view: View) -> str:
 
 
 def _exact(view: View) -> Part:
+    if view.tape is None and view.stop is not None and view.stop.reason == "error":
+        words = f"{CROSS} {' '.join(view.stop.detail.split())}"
+        return Part(fit(words, FAILURE_CELLS).rstrip(), lesser=True, short=f"{CROSS} {view.stop.detail.partition(':')[0]}")
     if view.tape is not None and view.tape.failure is not None:
         return Part(fit(_failure(view.tape), FAILURE_CELLS).rstrip(), lesser=True, short="the pass failed")
     return Part(_verdict(view), lesser=True)

@@ -20,6 +20,7 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.view import View
 from gradscope.tui import colours, numbers
+from gradscope.tui.flagged import Flagged
 from gradscope.tui.messages import FindingOpened, NodeWanted
 from gradscope.tui.widgets.line import Line
 from gradscope.tui.widgets.pick_list import PickList
@@ -72,7 +73,7 @@ class Leaves(PickList):
     def show(self, view: View) -> None:
         """Draw this state."""
         self._view = view
-        state = (view.tape, view.playhead, view.stop, self.size)
+        state = (view.tape, view.playhead, view.stop, self.size, view.findings)
         if state == self._drawn:
             return
         self._drawn = state
@@ -99,7 +100,7 @@ class Leaves(PickList):
         leaf = self._view.graph.leaves[self._order[self.cursor]]
         if leaf.node != UNKNOWN:
             return NodeWanted(leaf.node)
-        places = (index for index, finding in enumerate(self._view.findings) if finding.leaf == leaf.name)
+        places = (index for index, finding in enumerate(self._view.findings) if leaf.name in finding.leaves)
         return next((FindingOpened(index) for index in places), None)
 
     # ------------------------------------------------------------ order and columns
@@ -161,7 +162,9 @@ class Leaves(PickList):
         leaf = graph.leaves[place]
         reason = unreached(graph, tape, place)
         names = all_names(leaf) if len(all_names(leaf)) < at.name else ending(leaf.name, at.name - 1)
-        line = Line().left(names, at.name, colours.warning if reason else colours.leaf)
+        flag = Flagged.of(view.findings, tape).leaf(leaf.name)
+        line = Line().left(names, at.name - len(flag), colours.warning if reason else colours.leaf)
+        line.add(flag, colours.strong_warning)
         if at.shape:
             line.left(numbers.shape(leaf.shape), at.shape, colours.text)
         if reason:

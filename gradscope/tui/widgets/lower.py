@@ -173,8 +173,11 @@ class LowerPane(Pane):
             picking.light(lit)
 
     def _open_for(self, view: View) -> None:
-        """Until the person chooses a tab: the script's output while nothing is recorded, then the leaves."""
-        wanted = "output" if view.tape is None and view.state not in (State.STOPPED, State.SNAPSHOT) else "leaves"
+        """Until the person chooses a tab: the script's output while nothing is recorded, then the leaves; at an error why."""
+        if view.tape is None and view.findings and view.state in (State.STOPPED, State.CRASHED):
+            wanted = "findings"
+        else:
+            wanted = "output" if view.tape is None and view.state not in (State.STOPPED, State.SNAPSHOT) else "leaves"
         if wanted != self._open:
             self._turn(wanted)
 

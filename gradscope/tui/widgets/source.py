@@ -14,6 +14,7 @@ from textual.strip import Strip
 from gradscope.model.source_lines import SourceLines
 from gradscope.model.tape import Tape
 from gradscope.tui import colours
+from gradscope.tui.flagged import Flagged
 from gradscope.tui.glyphs import CURSOR, PLAYHEAD, RUN, SEED
 from gradscope.tui.messages import NodeWanted, RowSelected, Said, StepWanted
 from gradscope.tui.pane import MOVES, Pane
@@ -23,6 +24,7 @@ from gradscope.tui.widgets.source_text import REMARK, SourceText, files, script_
 from gradscope.tui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
+    from gradscope.findings.finding import Finding
     from gradscope.session.view import View
 
 TAB = 4
@@ -133,6 +135,8 @@ class SourceList(VirtualList):
         """the selected node, where the row is a single one's"""
         self._asked: set[int] = set()
         """rows whose selection leaves the cursor where it is"""
+        self._led: Finding | None = None
+        """the finding that one was led to last"""
         self._without_call = False
         """the script was stopped at a line, or at its end: `_call` is no backward call"""
         self._column = 0
@@ -146,11 +150,24 @@ class SourceList(VirtualList):
         if before is None or before.rows is not view.rows or view.selection not in self._asked:
             self._asked.clear()
         self._place(view)
+        self._go_to_finding(view)
         self._draw_anew(view)
+
+    def _go_to_finding(self, view: View) -> None:
+        """The cursor goes to the line of a finding that one was led to and that has no node."""
+        finding = view.findings[view.finding] if view.finding >= 0 else None
+        led, self._led = finding is not self._led, finding
+        if finding is None or not led or finding.node >= 0 or finding.file not in view.sources:
+            return
+        self.file, self.cursor = finding.file, Place(finding.file, finding.line)
+        self._asked.add(view.selection)
 
     def _draw_anew(self, view: View) -> None:
         lines = view.sources.get(self.file)
-        drawn = (self.file, id(lines), view.tape, self._call, view.playhead, self._here, self._chosen, self.cursor)
+        drawn = (
+            *(self.file, id(lines), view.tape, self._call),
+            *(view.playhead, self._here, self._chosen, self.cursor, view.findings),
+        )
         if drawn == self._drawn:
             return
         before, self._drawn = self._drawn, drawn
@@ -161,7 +178,7 @@ class SourceList(VirtualList):
             self._column = self._marks_column()
             self.set_count(len(self._text))
             self.redraw()
-        elif before[:7] != drawn[:7]:
+        elif before[:7] != drawn[:7] or before[8:] != drawn[8:]:
             self.redraw()
         else:
             for place in (before[7], self.cursor):
@@ -323,21 +340,27 @@ class SourceList(VirtualList):
 
     def _gutter(self, place: Place, here: bool, selected: bool) -> Line:
         """`▶` and `›` at the very lines, `│` at the other lines of their statements."""
-        line = Line()
+        flag, line = self._flag(place), Line()
         if here or selected:
-            return line.add(PLAYHEAD if here else CURSOR, colours.strong_accent).add(" ")
+            line.add(PLAYHEAD if here else CURSOR, colours.strong_accent)
+            return line.add(flag, colours.strong_warning) if flag else line.add(" ")
         for cursor, style in ((self._here, colours.accent), (self.cursor, colours.muted)):
             if cursor.file == self.file and cursor.line:
                 first, last = self._text.around(cursor.line)
                 if first <= place.line <= last:
-                    return line.add("│ ", style)
-        return line.add("  ")
+                    return line.add("│", style).add(flag, colours.strong_warning) if flag else line.add("│ ", style)
+        return line.add(" ").add(flag, colours.strong_warning) if flag else line.add("  ")
+
+    def _flag(self, place: Place) -> str:
+        """`E` or `W` at a line that a finding names."""
+        return Flagged.of(self._view.findings, self._tape).line(*place) if self._view is not None else ""
 
     def _mark(self, place: Place, here: bool, selected: bool = False) -> Mark | None:
         view, tape = self._view, self._tape
         if place == self._call and self._call.line:
             if self._without_call:
-                return Mark(" ", ("the script stands here",), short="stands here")
+                failed = self._view is not None and self._view.stop is not None and self._view.stop.reason == "error"
+                return Mark(" ", ("the script failed here" if failed else "the script stands here",), short="here")
             return Mark(
                 SEED, ("seed" if tape is not None else "backward call",), short="seed" if tape is not None else "backward"
             )

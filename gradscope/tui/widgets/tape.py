@@ -232,11 +232,14 @@ class TapeList(VirtualList):
         columns = self._columns
         if drawing.norm is None:
             line.right(NOTHING if drawing.pending else "", NORM, colours.muted)
+            if drawing.finding:
+                line.right(drawing.finding, columns.flags, colours.strong_warning)
             return
         norm, flags = numbers.norm(drawing.norm), drawing.flags
         zero = norm == ZERO and flags.startswith(ZERO)  # the number says it, in the mark's colour
         line.right(norm, NORM, colours.strong_warning if zero else drawing.style + strong)
-        line.right(flags.removeprefix(ZERO if zero else "")[: columns.flags], columns.flags, colours.strong_warning)
+        marks = drawing.finding + flags.removeprefix(ZERO if zero else "")
+        line.right(marks[: columns.flags], columns.flags, colours.strong_warning)
         if columns.bar:
             line.left(self._scale.bar(drawing.norm, columns.bar), columns.bar, colours.bar)
         if columns.delta:

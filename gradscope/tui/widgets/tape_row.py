@@ -13,6 +13,7 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 from gradscope.session.breaks import holds
 from gradscope.tui import colours, numbers
+from gradscope.tui.flagged import Flagged
 from gradscope.tui.glyphs import FOLDED, UNFOLDED
 
 if TYPE_CHECKING:
@@ -129,6 +130,13 @@ class TapeRow:
         return "".join(dict.fromkeys("".join(letters)))
 
     @property
+    def finding(self) -> str:
+        """`E` or `W` where a finding speaks of a step in this row, also before it has run: findings are of the whole pass."""
+        if self._kind == rows.SEED or self._rows.folded(self._row) is False:
+            return ""
+        return Flagged.of(self._view.findings, self._tape).steps(self._first, self._last)
+
+    @property
     def stops(self) -> bool:
         """Whether `c` stops in this row."""
         return self._rows.folded(self._row) is not False and holds(self._view.met, self._first, self._last)
@@ -161,7 +169,15 @@ def _seed_text(tape: Tape) -> str:
     return seed.expression
 
 
+def _failed_at(stop: Stop) -> list[str]:
+    return ["your script failed here", "", *stop.detail.splitlines()]
+
+
 def _waiting_at(stop: Stop) -> list[str]:
+    if stop.reason == "error":
+        ending = "s"[: len(stop.live) - 1]
+        alive = [f"Enter picks one of {len(stop.live)} live tensor{ending} to differentiate"] if stop.live else []
+        return [*_failed_at(stop), "", *alive, "r lets it end as python ends it"]
     if stop.live:
         return ["pick a root among the live tensors"]
     if stop.reason == "seed":
@@ -181,6 +197,8 @@ def waiting(view: View) -> list[str]:
         return ["the script waits for input: o shows its terminal, and what you type goes there (Esc leaves)"]
     if view.stop is not None and view.state.value == "stopped":
         return _waiting_at(view.stop)
+    if view.stop is not None and view.stop.reason == "error":
+        return _failed_at(view.stop)
     return {
         "starting": ["the script starts; it stops at its first backward call"],
         "running": [f"the script runs: {view.calls:,} backward call{'' if view.calls == 1 else 's'} so far"],
