@@ -11,7 +11,7 @@ By line events (Python 3.12+) calls are seen before they run, and no results: th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -178,6 +178,27 @@ class Boundaries:
         with self._torch._C.DisableTorchFunctionSubclass():
             if not self._unmeant(frame) and (data.requires_grad or self._was_cut(data)):
                 self._note("parameter", self._torch.nn.Parameter, [data], [parameter], frame, anyway=True)
+
+    def differentiated(self, roots: Iterable[Any], frame: FrameType | None) -> Callable[[list[Any]], None]:
+        """autograd.grad without create_graph was called in this frame: what it gives is cut off from its roots.
+
+        Returns:
+            what to tell the gradients to, once it has given them.
+        """
+        if frame is None or self._unmeant(frame):
+            return lambda gradients: None
+        with self._torch._C.DisableTorchFunctionSubclass():
+            sources = [root for root in roots if isinstance(root, self._torch.Tensor) and root.requires_grad]
+            spot = self._spot("no_create_graph", self._torch.autograd.grad, frame, sources) if sources else None
+            number = next(map(_number_of, sources), _LEAF)
+
+        def gave(gradients: list[Any]) -> None:
+            if spot is not None:
+                with self._torch._C.DisableTorchFunctionSubclass():
+                    for one in gradients:
+                        self._remember(one, _Cut((spot,), number, weakref.ref(one), None))
+
+        return gave
 
     # ------------------------------------------------------------ noting
 

@@ -115,7 +115,7 @@ class Calls:
             except Exception as error:
                 server.fault(error)
                 after = None
-        after = self.history.ending(event, after)
+        after = self.history.ending(event, call, after)
         return self._noting_origins(after) if call.create_graph and self.origins is not None else after
 
     def _noting_origins(self, after: After | None) -> After:

@@ -59,6 +59,8 @@ _SHOWING = frozenset({"__format__", "__repr__", "__deepcopy__", "__reduce_ex__",
 """of `torch/_tensor.py`"""
 _KEEPING_HOUSE = ("_tensor_str.py", "nn/modules/module.py", "optim/", "serialization.py", "_utils.py", "nn/utils/parametrize.py")
 """Files of torch's that print tensors, and save, load, move and update parameters."""
+_CHECKING = frozenset({"__init__", "check", "_validate_sample"})
+"""of `torch/distributions`: whether arguments are in their range"""
 
 
 class Unmeant:
@@ -80,4 +82,6 @@ class Unmeant:
         if not file.startswith(self._folder):
             return False
         file = file[len(self._folder) :].replace(os.sep, "/")
-        return file.startswith(_KEEPING_HOUSE) or (file == "_tensor.py" and code.co_name in _SHOWING)
+        showing = file == "_tensor.py" and code.co_name in _SHOWING
+        checking = file.startswith("distributions/") and code.co_name in _CHECKING
+        return file.startswith(_KEEPING_HOUSE) or showing or checking

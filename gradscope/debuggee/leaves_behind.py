@@ -22,10 +22,12 @@ def leaves_behind(tensors: Iterable[Any], most: int = MOST) -> Leaves:
     for tensor in tensors:
         if not tensor.requires_grad:
             continue
-        if tensor.grad_fn is None:
-            found[id(tensor)] = weakref.ref(tensor)
-        else:
+        if tensor.grad_fn is None and tensor._base is not None:  # a view made under no_grad says that it requires a gradient
+            tensor = tensor._base
+        if tensor.grad_fn is not None:
             waiting.append(tensor.grad_fn)
+        elif tensor.requires_grad:
+            found[id(tensor)] = weakref.ref(tensor)
     seen = set(waiting)
     at = 0
     while at < len(waiting) and at < most:

@@ -56,12 +56,16 @@ class Names:
             for number, tensor in enumerate(tensors)
         ]
 
-    def unreached(self, reached: Sequence[Any]) -> list[tuple[Any, LeafName]]:
-        """Tensors that could get a gradient and are not among the leaves: parameters of modules and optimizers at work."""
+    def unreached(self, reached: Sequence[Any], cut_off: Iterable[Any] = ()) -> list[tuple[Any, LeafName]]:
+        """Tensors that could get a gradient and are not among the leaves: parameters of modules and optimizers at work.
+
+        Of those known to be `cut_off` also the ones that a variable holds.
+        """
         seen = {id(tensor) for tensor in reached}
         missing = []
         with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
-            for tensor in [*self._holdings.parameters(), *self._owners.parameters()]:
+            held = [tensor for tensor in cut_off if self._holdings.variables_of(tensor)]
+            for tensor in [*self._holdings.parameters(), *self._owners.parameters(), *held]:
                 if id(tensor) not in seen and tensor.requires_grad and tensor.grad_fn is None:
                     seen.add(id(tensor))
                     missing.append(tensor)

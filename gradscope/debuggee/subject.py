@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -93,7 +93,7 @@ def of_call(
         GivenSeed(None if call.batched else seed, written if is_given else "", is_given)
         for seed, written, is_given in zip(call.seeds, text.seeds, given, strict=True)
     ]
-    unreached = _unreached(captured, names)
+    unreached = _unreached(captured, names, () if history is None else history.cut_off(call))
     columns = _columns(captured, names, roots, origins, unreached)
     if call.inputs:
         asked = len(captured.leaves)
@@ -193,9 +193,9 @@ def _columns(
         )
 
 
-def _unreached(captured: Captured, names: Names) -> list[tuple[torch.Tensor, LeafName]]:
+def _unreached(captured: Captured, names: Names, cut_off: Iterable[torch.Tensor] = ()) -> list[tuple[torch.Tensor, LeafName]]:
     """Tensors that could have a gradient and are not in the graph."""
-    return names.unreached([leaf.variable for leaf in captured.leaves if leaf.variable is not None])
+    return names.unreached([leaf.variable for leaf in captured.leaves if leaf.variable is not None], cut_off)
 
 
 def _leaf(tensor: torch.Tensor, name: LeafName) -> Leaf:

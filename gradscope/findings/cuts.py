@@ -46,7 +46,7 @@ def cuts(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence
 
 def cuts_before(graph: BackwardGraph, leaf: int) -> list[tuple[Cut, bool]]:
     """The cuts that keep a gradient from the leaf, as far as can be told, each with whether it surely does."""
-    known = [cut for cut in graph.columns.facts.cuts if leaf in cut.leaves]
+    known = [cut for cut in graph.columns.facts.cuts if leaf in cut.leaves and (cut.roots or cut.kind != "no_create_graph")]
     if not known:
         return []
     best = max(map(_evidence, known))

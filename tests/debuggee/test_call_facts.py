@@ -43,7 +43,7 @@ class Watched:
             self.seen[call.number] = subject.columns
             subject.release()
             self.origins.resume()
-        return self.history.ending(event, None)
+        return self.history.ending(event, call, None)
 
     def step_begins(self, optimizer: Any, closure: bool, moment: Moment | None) -> None:
         self.history.timeline.stepped(optimizer, moment)

@@ -70,7 +70,7 @@ class Run:
             subject.release()
             self.origins.resume()
 
-        return self.history.ending(event, after)
+        return self.history.ending(event, call, after)
 
     def close(self) -> None:
         self.outside.remove()

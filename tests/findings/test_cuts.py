@@ -130,6 +130,10 @@ class TestLostTerms:
         (found,) = told(with_terms(constant=True), Cut("no_create_graph", GRAD, (0,)))
         assert (found.severity, "may be a constant" in found.message) == ("info", True)
 
+    def test_leaves_that_were_differentiated_for_by_themselves(self):
+        drawing = trained(x={"kind": "tensor"})
+        assert told(drawing, Cut("no_create_graph", GRAD, (1,))) == []
+
     def test_gradients_that_are_used_otherwise(self):
         """An adversarial input, a meta-learner's step: constants are what is wanted."""
         assert told(with_terms(constant=False), Cut("no_create_graph", GRAD, (0,), (0,))) == []
