@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from facts_of_all_kinds import call_facts, pass_facts
 from graphs import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,19 @@ def assert_same(report: Report[Finding], again: Report[Finding]) -> None:
 def test_round_trip(tmp_path: Path) -> None:
     report = two_outputs_report((1.0, 10.0), (math.nan, -0.0))
     assert_same(report, read(str(saved(report, tmp_path / "a.gscope"))))
+
+
+def test_facts_are_kept(tmp_path: Path) -> None:
+    report = two_outputs_report()
+    (stop,) = report.stops
+    assert stop.graph is not None
+    stop.graph.columns.facts, stop.tapes[0].columns.facts = call_facts(), pass_facts()
+    (again,) = read(str(saved(report, tmp_path / "a.gscope"))).stops
+    assert again.graph is not None
+    assert again.graph.columns.facts == call_facts()
+    assert again.tapes[0].columns.facts == pass_facts()
+    for facts in (call_facts(), pass_facts()):
+        assert all(getattr(facts, field.name) for field in dataclasses.fields(facts))
 
 
 def test_nothing_recorded(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from facts_of_all_kinds import call_facts
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.columns import GraphColumns, Leaf, LocalDerivative, Root, TapeColumns
@@ -56,6 +57,7 @@ def test_a_graph_crosses_whole(ends: Ends) -> None:
         leaves=[Leaf(1, 0, "x", (), (2,), "float32", "cpu", "tensor")],
         foreign={0: "hook"},
         local={4: LocalDerivative((0.5, -1.0), "cos(x)")},
+        facts=call_facts(),
     )
     debuggee.send(Captured(graph))
     received = session.receive()
