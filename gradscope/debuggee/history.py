@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from gradscope.debuggee.backward_call import BackwardCall
-from gradscope.debuggee.given_gradients import Shapes, given, shapes_of
 from gradscope.debuggee.cut_functions import CASTS
+from gradscope.debuggee.given_gradients import Shapes, given, shapes_of
 from gradscope.debuggee.last_pass import LastPass
 from gradscope.debuggee.leaf_histories import LeafHistories
+from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.moments import Moment
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.timeline import CallEvent, Timeline
@@ -50,12 +52,13 @@ class History:
         gave: Callable[[list[Any]], None] | None = None
         shapes: Shapes = ()
         if not call.accumulates and not call.create_graph and self._origins.seeing():
-            gave = self._origins.boundaries.differentiated(call.roots, call.script_frame)
-            shapes = shapes_of(call.inputs)
+            with suppress(Exception), modes_off():
+                gave, shapes = self._origins.boundaries.differentiated(call.roots, call.script_frame), shapes_of(call.inputs)
 
         def ended(error: BaseException | None) -> None:
             if gave is not None and error is None:
-                gave(given(shapes))
+                with suppress(Exception), modes_off():
+                    gave(given(shapes))
             event.failed = error is not None
             if after is not None:
                 after(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from origin_ways import install
 from torch.utils.checkpoint import checkpoint
 
 from gradscope.debuggee.boundaries import Boundary
+from gradscope.debuggee.given_gradients import given, shapes_of
 from gradscope.debuggee.leaves_behind import leaves_behind
 from gradscope.debuggee.mode_origins import ModeOrigins
 
@@ -236,3 +238,26 @@ def test_a_running_mean_of_cut_values_does_not_grow(origins: ModeOrigins) -> Non
         mean = 0.9 * mean + 0.1 * (x * 2).detach()
     known = origins.boundaries._cuts[int(mean.untyped_storage()._cdata)][1][-1]
     assert len(known.spots) == 1
+
+
+def test_gradients_given_without_a_graph(origins: ModeOrigins) -> None:
+    w, x = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    y = (w * x).sin().sum()
+    frame = sys._getframe()
+    gave = origins.boundaries.differentiated([y], frame)
+
+    def run() -> tuple[torch.Tensor, ...]:
+        result = torch.autograd.grad(y, [x])
+        try:
+            return tuple(list(result))
+        finally:
+            gave(given(shapes_of([x])))
+
+    (g,) = run()
+    penalty = (g.norm() - 1) ** 2
+    found = origins.boundaries.of(penalty)
+    assert found is not None
+    assert (found.kind, code(origins, found)) == ("no_create_graph", "gave = origins.boundaries.differentiated([y], frame)")
+    assert same(behind(found), [w, x])
+    assert given(shapes_of([torch.ones(7, 1, 3)])) == []
+    assert given(()) == []
