@@ -124,9 +124,11 @@ def _has_any(gradients: Iterable[torch.Tensor], *, bad: bool, zero: bool) -> boo
             return True
         groups.setdefault((gradient.shape, gradient.dtype, gradient.device), []).append(gradient)
     for tensors in groups.values():
+        if not tensors[0].numel():
+            continue
         some = [torch.stack(tensors)] if tensors[0].numel() <= _WORTH_STACKING else [one.unsqueeze(0) for one in tensors]
-        for each in some:
-            if each.numel() and ((bad and not _finite(each)) or (zero and not bool(each.flatten(1).any(1).all()))):
+        for rows in some:
+            if (bad and not _finite(rows)) or (zero and not bool(rows.reshape(len(rows), -1).any(1).all())):
                 return True
     return False
 

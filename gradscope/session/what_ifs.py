@@ -12,7 +12,7 @@ from gradscope.session.browsing import NOTHING, Browsing
 from gradscope.session.passes import asked_for, repeatable, same_changes, with_seeds
 from gradscope.session.seeding import scales
 from gradscope.session.stepping import Walk
-from gradscope.session.view import HAS_RUN, Busy, State
+from gradscope.session.view import Busy, State, tries_nothing
 from gradscope.session.visit import Visit
 
 OVER = "the script is over: R runs it again"
@@ -129,7 +129,7 @@ class Trying(Browsing):
         elif self._busy is not None:
             self.notice = f"{self._busy.what}: Ctrl-C gives it up"
         elif any(tape.columns.kind == "committed" for tape in self._visits[-1].stop.passes):
-            self.notice = HAS_RUN
+            self.notice = tries_nothing(self._visits[-1].stop)
         else:
             self.notice = ""
         return not self.notice

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from textual import on
 
 from gradscope.errors import GradscopeError
-from gradscope.session.view import HAS_RUN
 from gradscope.tui import messages as m
 from gradscope.tui.driving import NOTHING, Driving
 from gradscope.tui.hosting import FRAME
@@ -42,7 +41,7 @@ class Exploring(Driving):
         from gradscope.tui.what_if_targets import targets
 
         if self.view is not None and self.view.has_run:
-            self.say(HAS_RUN)
+            self.say(self.view.tries_nothing)
             return
         found = targets(self.view) if self.view is not None else []
         if not found:

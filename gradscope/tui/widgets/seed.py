@@ -33,6 +33,7 @@ WORDS = ("ones", "onehot( )", "randn", "*2", "*-1", "mean", "sum")
 WHAT_IFS_SHOWN = 3
 
 HAS_RUN = "its call has run: nothing can be tried here"
+HAS_RUN_AT_BREAK = "its call has run: R with --stop-at {number} to try seeds"
 
 GRID_LINES = 4
 """lines of a seed that is too big for cells"""
@@ -358,7 +359,7 @@ class SeedPane(Pane):
         if place or self.editing or view is None or view.state is not State.STOPPED or view.tape is None:
             return Content()
         if view.has_run:
-            return Content.styled(HAS_RUN, WARNING)
+            return Content.styled(_has_run(view), WARNING)
         row = seeding.row_shown(view.tape, place)
         name = "row" if row is None else seeding.row_name(self._roots[place].shape, row)
         return Content.assemble(("s", ACCENT), (" edit   ", MUTED), ("( )", ACCENT), (f" {name} of the Jacobian", MUTED))
@@ -367,7 +368,7 @@ class SeedPane(Pane):
         if self._view is None or self._view.state is not State.STOPPED:
             return Content()
         if self._view.has_run:
-            return Content.styled(f"   {HAS_RUN}", WARNING)
+            return Content.styled(f"   {_has_run(self._view)}", WARNING)
         return Content.assemble(("   scalar;  ", MUTED), ("S", ACCENT), (" seeds the selected row instead", MUTED))
 
     def _prompt_text(self) -> str:
@@ -390,3 +391,8 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _has_run(view: View) -> str:
+    at_break = view.stop is not None and view.stop.reason == "breakpoint"
+    return HAS_RUN_AT_BREAK.format(number=view.stop.call.number) if at_break and view.stop else HAS_RUN
