@@ -141,6 +141,29 @@ def test_a_finding_that_must_not_be(run: Runs):
     assert run(text, fail_on=("cut",)) == 1
 
 
+STEPS_IN_VAIN = """
+import torch
+w = torch.nn.Parameter(torch.ones(2))
+opt = torch.optim.SGD([w], 0.1)
+for number in range(2):
+    w.sum().backward()
+    if number:
+        opt.zero_grad()
+    opt.step()
+"""
+
+
+def test_a_finding_from_outside_a_pass(run: Runs):
+    """It belongs to a call that was not recorded, so to none in the report."""
+    assert run(STEPS_IN_VAIN, fail_on=("step-without-gradient",)) == 3
+    assert [finding.kind for finding in run.report.stops[0].findings] == []
+    (finding,) = run.report.findings
+    assert (finding.kind, finding.line, finding.call, finding.leaf) == ("step-without-gradient", 9, 2, "w")
+    assert [place.line for place in finding.related] == [8]
+    assert run(STEPS_IN_VAIN, calls=-1, fail_on=("step-without-gradient",)) == 3
+    assert [finding.kind for finding in run.report.stops[1].findings if finding.kind.startswith("step")] == [finding.kind]
+
+
 def test_an_export_that_fails_does_not_stop_the_others(run: Runs, capfd: pytest.CaptureFixture[str]):
     assert run(LOOP, exports=("/nowhere/a.json", "b.json")) == 2
     assert "gradscope: cannot write /nowhere/a.json\n  no such folder" in capfd.readouterr().err
