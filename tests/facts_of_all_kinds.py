@@ -15,7 +15,7 @@ def call_facts() -> f.CallFacts:
         earlier=[f.EarlierCall(1, "backward", "a.py", 7, "loss.backward()", True, 42, 10), f.EarlierCall(2, "grad", "a.py", 8)],
         old_nodes=3,
         bridge=1,
-        histories=[f.LeafHistory(0, (1, 2), 3, HERE, THERE, "SGD", True), f.LeafHistory(1)],
+        histories=[f.LeafHistory(0, (1, 2), 3, HERE, THERE, "SGD", True, True), f.LeafHistory(1)],
         broadcasts=[f.Broadcast(1, ((50, 1), (50,)), (50, 50))],
         shared=[f.Shared(0, "dec.weight", HERE), f.Shared(1, "x")],
         grad_mode_off=THERE,

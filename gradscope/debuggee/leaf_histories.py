@@ -27,6 +27,8 @@ class _Known:
     """tick of the last call that found nothing in its `.grad`"""
     filled: list[tuple[int, int]] = field(default_factory=list)
     """tick and number of the calls that have added to it"""
+    version: int | None = None
+    """of the leaf, when the last of them began"""
 
 
 class LeafHistories:
@@ -55,9 +57,10 @@ class LeafHistories:
     def fills(self, call: CallEvent, leaves: Iterable[Any]) -> None:
         """The call is about to add to the `.grad` of these leaves."""
         for leaf in leaves:
-            filled = self._of_leaf(leaf).filled
-            filled.append((call.tick, call.number))
-            del filled[:-_MOST]
+            known = self._of_leaf(leaf)
+            known.filled.append((call.tick, call.number))
+            known.version = _version(leaf)
+            del known.filled[:-_MOST]
 
     def _of_leaf(self, leaf: Any) -> _Known:
         number = id(leaf)
@@ -97,6 +100,7 @@ class LeafHistories:
             stepped=None if step is None or step.moment is None else step.moment.origin,
             stepped_by="" if step is None else step.name,
             own_step=own,
+            written=bool(filled) and known.version is not None and known.version != _version(leaf),
         )
 
     def _last_zeros(self) -> list[tuple[ZeroEvent, set[int]]]:
@@ -114,6 +118,13 @@ class LeafHistories:
             id(optimizer): event for event in self._timeline.steps if (optimizer := event.optimizer()) is not None
         }
         return [(event, held_by(event.optimizer())) for event in last.values()]
+
+
+def _version(leaf: Any) -> int | None:
+    try:
+        return int(leaf._version)
+    except RuntimeError:  # made in inference mode
+        return None
 
 
 def _step_after(tick: int, leaf: int, steps: Iterable[tuple[StepEvent, set[int]]]) -> tuple[StepEvent | None, bool]:

@@ -32,7 +32,7 @@ def accumulation(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()
     groups: dict[tuple[object, ...], _Group] = {}
     for history in graph.columns.facts.histories:
         if _holds_something(graph, tape, history):
-            same = (history.filled_by, history.unseen, history.zeroed, history.stepped, history.own_step)
+            same = (history.filled_by, history.unseen, history.zeroed, history.stepped, history.own_step, history.written)
             groups.setdefault(same, _Group(history)).leaves.append(history.leaf)
     for group in groups.values():
         yield _told(graph, tape, group, calls)
@@ -56,7 +56,7 @@ def _told(graph: BackwardGraph, tape: Tape, group: _Group, calls: Sequence[Relat
     holds = f"{listed(names)} still {'holds' if len(names) == 1 else 'hold'}"
     size = _compared(tape, group.leaves)
     if history.stepped is None:
-        message, hint = _micro_batches(holds, history, fillers, size)
+        message, hint = _micro_batches(holds, "it" if len(names) == 1 else "them", history, fillers, size)
         severity = "info"
     else:
         message, hint = _kept(holds, history, fillers, others, size)
@@ -71,9 +71,15 @@ def _told(graph: BackwardGraph, tape: Tape, group: _Group, calls: Sequence[Relat
     return Finding(KIND, severity, message, hint, node, graph.op(node), file, line, related=tuple(related), leaf=", ".join(names))
 
 
-def _micro_batches(holds: str, history: LeafHistory, fillers: Sequence[EarlierCall], size: str) -> tuple[str, str]:
+def _micro_batches(holds: str, them: str, history: LeafHistory, fillers: Sequence[EarlierCall], size: str) -> tuple[str, str]:
     """Several calls and no step of an optimizer between them: meant, for the most part, and then to be averaged."""
     count = len(history.filled_by) + history.unseen
+    if history.written:
+        message = f"{holds} the gradient of {_calls(count, fillers)} from before the last update of {them}: nothing cleared it"
+        return (
+            f"{message}, and this call adds to it{size}",
+            "clear it once an iteration: w.grad = None, or w.grad.zero_(), after the update",
+        )
     message = (
         f"{holds} the gradient of {_calls(count, fillers)}, and this one is added{size}: "
         f"{count + 1} calls are summed, not averaged"

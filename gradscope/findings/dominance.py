@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradscope.findings.finding import Finding
-from gradscope.findings.place import at_node, at_origin, name, written
+from gradscope.findings.place import at_node, at_origin, name
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
@@ -110,4 +110,4 @@ def _term(graph: BackwardGraph, node: int) -> str:
     origin = graph.origin(node)
     if origin is None:
         return graph.op(node)
-    return f"{origin.target} (line {origin.line})" if origin.target else f"of {written(origin)}"
+    return f"{origin.target or graph.makes(node) or graph.op(node)} (line {origin.line})"

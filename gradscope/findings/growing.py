@@ -33,13 +33,12 @@ def growing(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> 
         if name
         else ("detach() what is carried from one iteration to the next, and leave retain_graph out")
     )
-    severity = "warning" if same[-1].kind == "backward" else "info"  # derivatives of derivatives are meant to nest
     related = at_origin(bridge, "carries the old graph into the new one")
     if bridge is not None:
-        yield at_node(graph, facts.bridge, KIND, severity, message, hint, related=related)
+        yield at_node(graph, facts.bridge, KIND, "warning", message, hint, related=related)
     else:
         file, line = (calls[0].file, calls[0].line) if calls else (same[-1].file, same[-1].line)
-        yield Finding(KIND, severity, message, hint, file=file, line=line)
+        yield Finding(KIND, "warning", message, hint, file=file, line=line)
 
 
 def _at_this_line(earlier: Sequence[EarlierCall], calls: Sequence[Related]) -> list[EarlierCall]:
@@ -47,7 +46,8 @@ def _at_this_line(earlier: Sequence[EarlierCall], calls: Sequence[Related]) -> l
     if not earlier:
         return []
     line = (calls[0].file, calls[0].line) if calls else (earlier[-1].file, earlier[-1].line)
-    return [call for call in earlier if (call.file, call.line) == line and call.nodes != UNKNOWN]
+    calls_of_line = [call for call in earlier if (call.file, call.line) == line and call.nodes != UNKNOWN]
+    return [call for call in calls_of_line if call.kind == "backward"]  # derivatives of derivatives are meant to nest
 
 
 def _grows(same: Sequence[EarlierCall], nodes: int, old_nodes: int) -> bool:

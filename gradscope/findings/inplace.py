@@ -107,7 +107,8 @@ def _after_write(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]
 def _called(write: Write) -> str:
     """` with relu_`, where the line itself does not show it."""
     name = write.function.rpartition(".")[2]
-    shown = write.origin is None or name.startswith("__") or name in write.origin.code
+    code = "" if write.origin is None else write.origin.code
+    shown = not code or name.startswith("__") or name in code or re.search(r"[-+*/|&]=", code) is not None
     return "" if shown or not name else f" with {name}"
 
 
@@ -126,6 +127,8 @@ def _hint(graph: BackwardGraph, write: Write) -> str:
     if name.rstrip("_") in ("relu", "dropout", "leaky_relu", "elu", "silu", "hardtanh", "threshold", "celu", "selu"):
         of = f" for {module}" if module and module[0].isupper() and name.rstrip("_") in module.lower() else ""
         return f"use the version that makes a new tensor (inplace=False{of}), or give it {_own_name(graph, write)}.clone()"
+    if write.leaf != UNKNOWN:
+        return f"change {_own_name(graph, write)} before the forward or after this call, not between the two"
     if write.saved == "result":
         return f"{graph.op(write.node)} keeps its own result: write into {_own_name(graph, write)}.clone(), or use torch.where"
     return f"write into {_own_name(graph, write)}.clone(), or make a new tensor (x = x + 1 instead of x += 1)"
@@ -179,7 +182,7 @@ def _silent(graph: BackwardGraph, same: Sequence[Write]) -> Finding:
         f"{writer} changes {names} behind autograd's back, after {name(graph, write.node)} saved it: "
         "its gradient is computed from the new values, and is wrong without an error"
     )
-    hint = f"do not write through .data or detach(): write into {_own_name(graph, write)}.clone(), or make a new tensor"
+    hint = f"do not write through .data or detach(); {_hint(graph, write)}"
     related = [*at_origin(write.origin, f"writes into {names}")]
     leaf = ", ".join(dict.fromkeys(graph.leaves[one.leaf].name for one in same if one.leaf != UNKNOWN))
     return at_node(graph, write.node, "silent-mutation", "warning", message, hint, leaf=leaf, related=related)

@@ -54,7 +54,9 @@ def _starving(graph: BackwardGraph, tape: Tape, zero: set[int]) -> Iterator[Find
             whole = f"{message}; the gradient of {listed(names)} is zero"
             cancels = message.startswith("the ")
             hint = "look at the hook" if message.startswith(_HOOK) else _CANCELS if cancels else _hint(graph, node)
-            yield at_node(graph, node, KIND, "warning", whole, hint, leaf=", ".join(names))
+            # terms of a difference cancel in a bias that all of them share: that is right so
+            severity = "info" if cancels and graph.leaf_at(node) is not None else "warning"
+            yield at_node(graph, node, KIND, severity, whole, hint, leaf=", ".join(names))
 
 
 def _zero_tensors(tape: Tape) -> set[int]:

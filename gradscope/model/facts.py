@@ -62,6 +62,8 @@ class LeafHistory:
     """`SGD`: the optimizer of that step"""
     own_step: bool = False
     """that step was one of the optimizer which owns the leaf"""
+    written: bool = False
+    """the leaf itself has been written into since the last of the calls that filled it: a step, or an update by hand"""
 
 
 @dataclass(frozen=True, slots=True)

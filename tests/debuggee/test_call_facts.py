@@ -144,6 +144,18 @@ def test_calls_that_went_by_are_counted(watched: Watched) -> None:
     assert [one.nodes for one in watched.facts(3).earlier] == [-1, -1]
 
 
+def test_an_update_by_hand_is_seen(watched: Watched) -> None:
+    w = torch.ones(2, requires_grad=True)
+    for update in (0.0, 0.1):
+        (w * 2).sum().backward()
+        if update:
+            with torch.no_grad():
+                w -= update * w.grad
+    (w * 2).sum().backward()
+    [second], [third] = (watched.facts(call).histories for call in (2, 3))
+    assert (second.written, third.written, third.stepped) == (False, True, None)
+
+
 def test_clearing_by_hand_is_seen_at_the_next_call(watched: Watched) -> None:
     w = torch.ones(2, requires_grad=True)
     (w * 2).sum().backward()

@@ -90,3 +90,13 @@ def test_sizes_too_far_apart_have_no_cosine():
 @pytest.mark.parametrize(("histories", "before"), [((), (3.0,)), (both(), (3.0,)), (both(1), (0.0,)), (both(1), None)])
 def test_cleared_gradients_are_none(histories, before):
     assert told(*histories, before=before) == []
+
+
+def test_an_update_by_hand_between_two_calls():
+    (found,) = told(*both(1, written=True))
+    assert (found.severity, found.leaf) == ("info", "G.weight, G.bias")
+    assert found.message == (
+        "G.weight, G.bias still hold the gradient of 1 earlier call (line 23) from before the last update of them: "
+        "nothing cleared it, and this call adds to it (norm 4.24 old, 5.66 new, cosine 1.00)"
+    )
+    assert "w.grad = None" in found.hint

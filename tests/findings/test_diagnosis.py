@@ -114,6 +114,16 @@ class TestZero:
         assert (found.kind, found.op, found.line) == ("zero-gradient", "AddmmBackward0", 13)
         assert found.message.startswith("the 3 contributions to AddmmBackward0 at line 13 (code = enc(x)) cancel exactly")
 
+    def test_contributions_that_cancel_at_a_leaf_may_be_right(self):
+        drawing = graphs.Drawing()
+        leaf = drawing.leaf("bias")
+        top = drawing.node("SubBackward0")
+        drawing.edge(top, leaf)
+        drawing.edge(top, leaf, (-1.0,))
+        drawing.root(top)
+        (found,) = told(drawing, (2.0,))
+        assert (found.kind, found.severity, found.leaf) == ("zero-gradient", "info", "bias")
+
     def test_zeros_on_one_way_alone_are_no_finding(self):
         drawing = graphs.Drawing()
         leaf = drawing.leaf("w")
