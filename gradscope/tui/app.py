@@ -140,7 +140,8 @@ class GradscopeApp(Exploring, inherit_bindings=False):
         found = next((one for one in view.findings if one.severity == "error" and (one.file, one.line) == place), None)
         ahead = "what is alive can be looked at here; r lets the script end"
         why, hint = (found.message, f"{found.hint}\n\n{ahead}" if found.hint else ahead) if found else ("", ahead)
-        self.push_screen(ErrorScreen("The script failed", stop.detail, why, hint, stop.traceback))
+        self.push_screen(ErrorScreen("The script failed", stop.detail, why, hint, stop.traceback, detailed=False))
+        self._put_below(5)
 
     def complain(self, error: GradscopeError) -> None:
         """A seed that is refused is told at the seed's line, anything else in a corner."""

@@ -314,13 +314,6 @@ def test_nothing_alive_at_the_end(scripts: Scripts, start: Start, text: str) -> 
     assert live.end() == 0
 
 
-def test_an_error_is_no_end_to_stop_at(scripts: Scripts, start: Start) -> None:
-    scripts.write("import torch\nx = torch.ones(1, requires_grad=True) * 2\n1/0")
-    live = start("script.py")
-    assert live.end() == 1
-    assert live.of(Stopped) == []
-
-
 def test_stop_at_a_line(scripts: Scripts, start: Start) -> None:
     path = scripts.write(WITHOUT_CALL)
     live = start("script.py", configure=Configure(stop_at="script.py:10"))

@@ -18,10 +18,14 @@ class ErrorScreen(Dialog[None]):
 
     BINDINGS: ClassVar = [Binding("enter", "close", show=False), Binding("d", "details", show=False)]
 
-    def __init__(self, heading: str, what: str, why: str = "", hint: str = "", details: str = "") -> None:
+    def __init__(
+        self, heading: str, what: str, why: str = "", hint: str = "", details: str = "", *, detailed: bool = True
+    ) -> None:
+        """`detailed`: the traceback is shown without being asked for."""
         super().__init__()
         self.HEADING = heading
-        self.KEYS = _keys("hide") if details else _keys("")
+        self._detailed = detailed
+        self.KEYS = _keys("" if not details else "hide" if detailed else "show")
         self._parts = (what, why, hint)
         self._details = details
 
@@ -37,7 +41,7 @@ class ErrorScreen(Dialog[None]):
             if part is not None
         )
         traceback = VerticalScroll(Static(Content(self._details.rstrip())), id="traceback")
-        traceback.display = bool(self._details)
+        traceback.display = bool(self._details) and self._detailed
         return [Static(text, classes="dialog-text"), traceback]
 
     def action_details(self) -> None:

@@ -175,8 +175,7 @@ def _failed_at(stop: Stop) -> list[str]:
 
 def _waiting_at(stop: Stop) -> list[str]:
     if stop.reason == "error":
-        ending = "s"[: len(stop.live) - 1]
-        alive = [f"Enter picks one of {len(stop.live)} live tensor{ending} to differentiate"] if stop.live else []
+        alive = [f"Enter picks a root among the live tensors ({len(stop.live)})"] if stop.live else []
         return [*_failed_at(stop), "", *alive, "r lets it end as python ends it"]
     if stop.live:
         return ["pick a root among the live tensors"]
