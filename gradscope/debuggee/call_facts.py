@@ -12,9 +12,12 @@ from gradscope.debuggee import optimizers
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.boundaries import Boundary
 from gradscope.debuggee.capture import Captured
+from gradscope.debuggee.derivative_variables import is_derivative
 from gradscope.debuggee.history import History
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
+from gradscope.debuggee.reducers import wrappers_of
+from gradscope.debuggee.reducers import waits, wrappers_of
 from gradscope.debuggee.shared_storage import overlapping
 from gradscope.debuggee.timeline import CallEvent
 from gradscope.model.columns import Leaf
@@ -56,9 +59,11 @@ def call_facts(
             _tell_of_before(facts, call, captured, ends, event, history)
         facts.names = dict(_names(captured, names))
         facts.shared = list(_shared(ends, origins))
+        facts.awaited = list(_awaited(ends))
         facts.views = list(_views(captured, names, origins))
+        facts.awaited = list(_awaited(ends))
         facts.optimizers = sorted({type(one).__name__ for one in optimizers.all_of_them(torch)})
-        facts.flat_roots = dict(_flat_roots(call))
+        facts.flat_roots = dict(_flat_roots(call, names))
         if origins is not None:
             facts.broadcasts = list(_broadcasts(captured, origins))
             facts.grad_mode_off = _origin_of(origins, origins.grad_mode.off)
@@ -147,11 +152,10 @@ def _origin_of(origins: Origins, place: int | None) -> Origin | None:
 
 def _names(captured: Captured, names: Names) -> Iterator[tuple[int, str]]:
     """What holds the tensor that a node made."""
-    made: dict[int, int] = {id(node): number for number, node in enumerate(captured.nodes)}
-    for tensor, name in names.held():
-        node = made.get(id(tensor.grad_fn)) if tensor.grad_fn is not None else None
-        kind, _, variable = name.partition(" ")
-        if node is not None and kind == "variable":
+    made = {id(node): number for number, node in enumerate(captured.nodes)}
+    for tensor, variable in names.inner():
+        node = made.get(id(tensor.grad_fn))
+        if node is not None:
             yield node, variable
 
 
@@ -165,6 +169,15 @@ def _shared(ends: Ends, origins: Origins | None) -> Iterator[Shared]:
         place = min(one, other)
         name = ends.leaves[max(one, other)].name
         yield Shared(place, name, None if cut is None or origins is None else _origin_of(origins, cut.place))
+
+
+def _awaited(ends: Ends) -> Iterator[int]:
+    """The leaves of which a DistributedDataParallel that looks for no unused ones expects a gradient in this call."""
+    wrappers = wrappers_of([tensor for tensor in ends.tensors if tensor is not None])
+    for place, tensor in enumerate(ends.tensors):
+        wrapper = wrappers.get(id(tensor))
+        if wrapper is not None and wrapper.require_backward_grad_sync and not wrapper.find_unused_parameters:
+            yield place
 
 
 def _is_wanting(tensor: Any) -> bool:
@@ -184,11 +197,20 @@ def _views(captured: Captured, names: Names, origins: Origins | None) -> Iterato
         yield View(place, names.tensor(base), None if origins is None or made is None else origins.lookup(made))
 
 
-def _flat_roots(call: BackwardCall) -> Iterator[tuple[int, str]]:
+def _awaited(ends: Ends) -> Iterator[int]:
+    wrappers = wrappers_of(tensor for tensor in ends.tensors if tensor is not None)
+    for place, tensor in enumerate(ends.tensors) if wrappers else ():
+        if tensor is not None and waits(tensor, wrappers):
+            yield place
+
+
+def _flat_roots(call: BackwardCall, names: Names) -> Iterator[tuple[int, str]]:
+    frame = call.script_frame
     for place, root in enumerate(call.roots):
         if not isinstance(root, torch.Tensor) or root.requires_grad:
             continue
         if not (root.is_floating_point() or root.is_complex()):
             yield place, "flat"
         elif root.is_leaf:
-            yield place, "leaf"
+            constant = frame is not None and is_derivative(frame.f_code, names.tensor(root))
+            yield place, "constant" if constant else "leaf"

@@ -86,6 +86,12 @@ class Names:
             if names:
                 yield tensor, f"{kind} {names[0]}"
 
+    def inner(self) -> Iterator[tuple[Any, str]]:
+        """Every tensor with a graph that a variable holds, with the best of its names."""
+        for tensor in self._holdings.tensors():
+            if tensor.grad_fn is not None and (variables := self._holdings.variables_of(tensor)):
+                yield tensor, variables[0]
+
     def module(self, module: Any) -> str:
         """Path of a module from the root-most one that holds it; for a root the variable, else the class name."""
         if not self._holdings.knows(module):
