@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 from gradscope.debuggee.custom_forward import surrounding
-from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed
+from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed, of_numbers
 from gradscope.debuggee.leaves_behind import Leaves, alive, leaves_behind
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
@@ -46,7 +46,8 @@ class Boundary:
     source: int
     """sequence number of the node that made what was cut; -1 for a leaf"""
     certain: bool = True
-    """False where the tensor's storage was cut at several places, and it is not known which of them the tensor came from"""
+    """False where the tensor's storage was cut at several places, and it is not known which of them the tensor came from; and
+    where a tensor was made of plain numbers, which may be those of the last cast"""
     leaves: Leaves = ()
     """weakly, those behind what was cut off; of `of` also those behind later cuts that the tensor came through"""
 
@@ -73,6 +74,7 @@ class _Cut:
     source: int
     result: weakref.ref[Any] | None
     leaf: weakref.ref[Any] | None
+    certain: bool = True
 
 
 _CALLABLE = (type, BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType)
@@ -100,6 +102,8 @@ class Boundaries:
         """by the address of a storage, which stays its own as long as we hold the weak reference: that, and its cuts"""
         self._order = 0
         self._marked = 0
+        self._last_cast: _Cut | None = None
+        """of a tensor with a graph, or of one that was cut off"""
 
     # ------------------------------------------------------------ what others ask
 
@@ -114,7 +118,7 @@ class Boundaries:
         if found is None and any(cut.leaf is not None and cut.leaf() is tensor for cut in cuts):
             return None  # it was cut from, not off
         one = found or cuts[0]
-        certain = found is not None or len({cut.spots[0].place for cut in cuts}) == 1
+        certain = one.certain and (found is not None or len({cut.spots[0].place for cut in cuts}) == 1)
         first = one.spots[0]
         return Boundary(first.kind, first.place, one.source, certain, _joined(spot.leaves for spot in one.spots))
 
@@ -148,7 +152,13 @@ class Boundaries:
         if not kind and (type(function) is MethodWrapperType or function in self._empty_handed):
             return
         with torch._C.DisableTorchFunctionSubclass():
-            results = [one for one in _tensors(torch, (result,)) if not one.requires_grad]
+            made = list(_tensors(torch, (result,)))
+            if kind == "copy" and self._last_cast is not None and of_numbers(args):
+                for one in made:
+                    self._remember(one, replace(self._last_cast, result=weakref.ref(one), leaf=None, certain=False))
+                return
+            new_leaf = kind == "copy"  # torch.tensor(x, requires_grad=True)
+            results = made if new_leaf or not any(one.requires_grad for one in made) else []  # of broadcast_tensors some may
             if not results or torch._C._current_graph_task_id() != -1:
                 return
             given = _tensors(torch, args if not kwargs else (*args, *kwargs.values()))
@@ -267,9 +277,10 @@ class Boundaries:
             return
         first = next(iter(sources), None)
         number = earlier.source if earlier is not None else _LEAF if first is None else _number_of(first)
+        certain = earlier is None or earlier.certain
         leaf = weakref.ref(first) if first is not None and first.requires_grad and number == _LEAF else None
         for one in results if results is not None else [first]:
-            self._remember(one, _Cut(spots, number, None if results is None else weakref.ref(one), leaf))
+            self._remember(one, _Cut(spots, number, None if results is None else weakref.ref(one), leaf, certain))
 
     def _remember(self, tensor: Any, cut: _Cut) -> None:
         address = _address(tensor)
@@ -291,8 +302,12 @@ class Boundaries:
             self._cast_at(self._casting[function], function, args[0], frame)
 
     def _cast_at(self, kind: str, function: Any, tensor: Any, frame: FrameType) -> None:
-        if tensor.requires_grad and not self._unmeant(frame):
-            self._spot(kind, function, frame, [tensor])
+        if self._unmeant(frame):
+            return
+        if tensor.requires_grad:
+            self._last_cast = _Cut((self._spot(kind, function, frame, [tensor]),), _number_of(tensor), None, None)
+        else:
+            self._last_cast = self._cut_of(tensor) or self._last_cast
 
     def _chose(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int

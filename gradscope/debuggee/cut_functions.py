@@ -38,6 +38,14 @@ def casting(torch: Any) -> dict[Any, str]:
     }
 
 
+def of_numbers(args: tuple[Any, ...]) -> bool:
+    """Whether a tensor that is made of these arguments is made of plain numbers, not whole, or of a NumPy array."""
+    value = args[0] if args else None
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return isinstance(value, float) or type(value).__module__ == "numpy"
+
+
 def empty_handed(torch: Any) -> frozenset[Any]:
     """Those that take no more than the shape of what they are given."""
     names = [(home, name) for home in (torch.Tensor, torch) for name in dir(home)]

@@ -261,3 +261,46 @@ def test_gradients_given_without_a_graph(origins: ModeOrigins) -> None:
     assert same(behind(found), [w, x])
     assert given(shapes_of([torch.ones(7, 1, 3)])) == []
     assert given(()) == []
+
+
+def test_a_tensor_made_of_numbers_may_come_of_the_last_cast(origins: ModeOrigins) -> None:
+    net = torch.nn.Linear(2, 1)
+    assert origins.boundaries.of(torch.tensor(0.5)) is None
+    total = 0.0
+    for _ in range(2):
+        total += net(torch.ones(1, 2)).mean().item()
+    line = "total += net(torch.ones(1, 2)).mean().item()"
+    for loss in (torch.tensor(total, requires_grad=True), torch.as_tensor([[total]]) * 2):
+        found = origins.boundaries.of(loss)
+        assert found is not None
+        assert (found.kind, code(origins, found), found.certain) == (
+            "item",
+            "total += net(torch.ones(1, 2)).mean().item()",
+            False,
+        )
+        assert same(behind(found), [net.weight, net.bias])
+    values = net(torch.ones(1, 2)).detach().numpy()
+    found = origins.boundaries.of(torch.tensor(values + 1).sum())
+    assert found is not None
+    assert (found.kind, found.certain) == ("detach", False)
+    assert origins.boundaries.of(torch.tensor([1, 2])) is None
+
+
+def test_a_function_of_several_tensors_cuts_none_off(origins: ModeOrigins) -> None:
+    """`mse_loss` broadcasts what it is given, and gives the target back as it came: without a graph."""
+    x = torch.ones(3, requires_grad=True)
+    broadcast, target = torch.broadcast_tensors(x, torch.ones(3))
+    assert (broadcast.requires_grad, target.requires_grad) == (True, False)
+    assert origins.boundaries.of(target) is None
+    assert origins.boundaries.since() == []
+
+
+def test_a_copy_that_is_a_leaf_of_its_own(origins: ModeOrigins) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loss = torch.tensor((x * 2).sum(), requires_grad=True)
+    found = origins.boundaries.of(loss)
+    assert found is not None
+    assert (found.kind, found.certain) == ("copy", True)
+    assert same(behind(found), [x])
