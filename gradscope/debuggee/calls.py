@@ -115,20 +115,7 @@ class Calls:
             except Exception as error:
                 server.fault(error)
                 after = None
-        after = self.history.ending(event, call, after)
-        return self._noting_origins(after) if call.create_graph and self.origins is not None else after
-
-    def _noting_origins(self, after: After | None) -> After:
-        """The nodes of a double backward belong to the line of the call that makes them."""
-        assert self.origins is not None
-        made = self.origins.span()
-
-        def noted(error: BaseException | None) -> None:
-            made()
-            if after is not None:
-                after(error)
-
-        return noted
+        return self.history.ending(event, call, after)
 
     def _decide(self, call: BackwardCall) -> After | None:
         server = self._server
@@ -138,11 +125,11 @@ class Calls:
             return None
         if server.stops.at(call.number) or server.is_at_place(call):
             return self._stop(call, call.reason, call.detail)
-        if server.conditions and call.reason == "call" and not call.batched:
-            return self._stop_where_met(call)
         if self._link.news_due:
             site = describe(call)
             self._link.send_now_and_then(m.CallPassed(call.number, site.file, site.line))
+        if server.conditions and call.reason == "call" and not call.batched:
+            return self._stop_where_met(call)
         return None
 
     def _may_speak(self) -> bool:

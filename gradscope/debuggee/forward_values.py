@@ -202,7 +202,10 @@ def looked(tensor: torch.Tensor) -> Look:
 
 
 def holds_bad(captured: Captured) -> bool:
-    """Whether anything that the nodes saved is not finite: a quick look, which may err on the side of yes."""
+    """Whether anything that the nodes saved is not finite: a quick look, which may err on the side of yes.
+
+    Minus infinity in a tensor without a gradient is a mask, and no news.
+    """
     groups: dict[tuple[Any, ...], list[torch.Tensor]] = {}
     seen: set[tuple[int, int]] = set()
     with modes_off(), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
@@ -210,19 +213,22 @@ def holds_bad(captured: Captured) -> bool:
             memory = tensor.data_ptr(), tensor.numel()
             if memory not in seen:
                 seen.add(memory)
-                groups.setdefault((tensor.shape, tensor.dtype, tensor.device), []).append(tensor)
-        return any(not _finite(tensors) for tensors in groups.values())
+                groups.setdefault((tensor.shape, tensor.dtype, tensor.device, tensor.grad_fn is None), []).append(tensor)
+        return any(not _fine(tensors, may_mask=key[-1]) for key, tensors in groups.items())
 
 
 _WORTH_STACKING = 1 << 12
 
 
-def _finite(tensors: list[torch.Tensor]) -> bool:
-    """A sum is finite where all is; that of finite numbers may overflow."""
-    if len(tensors) == 1 or tensors[0].numel() > _WORTH_STACKING:
-        return all(math.isfinite(abs(one.sum().item())) or bool(torch.isfinite(one).all()) for one in tensors)
-    together = torch.stack(tensors)
-    return math.isfinite(abs(together.sum().item())) or bool(torch.isfinite(together).all())
+def _fine(tensors: list[torch.Tensor], *, may_mask: bool) -> bool:
+    stacked = len(tensors) > 1 and tensors[0].numel() <= _WORTH_STACKING
+    for tensor in [torch.stack(tensors)] if stacked else tensors:
+        if math.isfinite(tensor.sum().item()):  # a sum is finite where all is; that of finite numbers may overflow
+            continue
+        wide = tensor.float() if tensor.element_size() == 1 else tensor
+        if not bool(((wide < torch.inf) if may_mask else torch.isfinite(wide)).all()):
+            return False
+    return True
 
 
 def _floats(captured: Captured) -> Iterable[torch.Tensor]:

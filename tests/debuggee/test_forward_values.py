@@ -140,6 +140,8 @@ def test_the_quick_look() -> None:
     good = leaf(1.0, 2.0).exp().log().sum()
     bad = leaf(1.0, -2.0).log().exp().sum()
     assert not holds_bad(explored(good).captured)
+    scores, mask = leaf(1.0, 2.0) * 1, torch.tensor([0.0, -math.inf])
+    assert not holds_bad(explored((scores * mask.exp() + (scores.detach() + mask) * leaf(1.0, 1.0)).sum()).captured)
     assert holds_bad(explored(bad).captured)
     large = (leaf(3e38, 3e38) * 1.0).exp().detach()
     assert looked(large).inf == 2
