@@ -17,7 +17,6 @@ from gradscope.debuggee.history import History
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.reducers import wrappers_of
-from gradscope.debuggee.reducers import waits, wrappers_of
 from gradscope.debuggee.shared_storage import overlapping
 from gradscope.debuggee.timeline import CallEvent
 from gradscope.model.columns import Leaf
@@ -28,6 +27,8 @@ _EARLIER = 32
 """calls told, the last ones"""
 _CUTS = 500
 """places told that cut, the last ones"""
+_READS = ("detach", "data", "copy", "numpy", "tolist")
+"""cuts that, made of a leaf itself, are for the most part for a look at its values"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,6 @@ def call_facts(
         facts.shared = list(_shared(ends, origins))
         facts.awaited = list(_awaited(ends))
         facts.views = list(_views(captured, names, origins))
-        facts.awaited = list(_awaited(ends))
         facts.optimizers = sorted({type(one).__name__ for one in optimizers.all_of_them(torch)})
         facts.flat_roots = dict(_flat_roots(call, names))
         if origins is not None:
@@ -128,7 +128,7 @@ def _cuts(call: BackwardCall, ends: Ends, origins: Origins, since: int) -> list[
         found[key] = Cut(one.kind, origin, tuple(sorted(behind)), roots, certain)
 
     for one in origins.boundaries.since(since)[-_CUTS:]:
-        add(one)
+        add(one, certain=one.source != UNKNOWN or one.kind not in _READS)
     for place, root in enumerate(call.roots):
         cut = origins.boundaries.of(root) if isinstance(root, torch.Tensor) else None
         if cut is not None:
@@ -176,7 +176,11 @@ def _awaited(ends: Ends) -> Iterator[int]:
     wrappers = wrappers_of([tensor for tensor in ends.tensors if tensor is not None])
     for place, tensor in enumerate(ends.tensors):
         wrapper = wrappers.get(id(tensor))
-        if wrapper is not None and wrapper.require_backward_grad_sync and not wrapper.find_unused_parameters:
+        if (
+            wrapper is not None
+            and wrapper.require_backward_grad_sync
+            and not (wrapper.find_unused_parameters or wrapper.static_graph)
+        ):
             yield place
 
 
@@ -195,13 +199,6 @@ def _views(captured: Captured, names: Names, origins: Origins | None) -> Iterato
             continue
         made = None if tensor is None or tensor.grad_fn is None else tensor.grad_fn._sequence_nr()
         yield View(place, names.tensor(base), None if origins is None or made is None else origins.lookup(made))
-
-
-def _awaited(ends: Ends) -> Iterator[int]:
-    wrappers = wrappers_of(tensor for tensor in ends.tensors if tensor is not None)
-    for place, tensor in enumerate(ends.tensors) if wrappers else ():
-        if tensor is not None and waits(tensor, wrappers):
-            yield place
 
 
 def _flat_roots(call: BackwardCall, names: Names) -> Iterator[tuple[int, str]]:

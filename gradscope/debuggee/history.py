@@ -46,9 +46,10 @@ class History:
         return [leaf for leaf in leaves.values() if leaf is not None]
 
     def ending(self, event: CallEvent, call: BackwardCall, after: After | None) -> After | None:
-        """What to call when the call has run: notes whether it failed, and then does what is to be done."""
+        """What to call when the call has run: notes what came of it, and then does what is to be done."""
         if self._origins is None:
             return after
+        made = self._origins.span() if call.create_graph else None  # the nodes of a double backward belong to the call's line
         gave: Callable[[list[Any]], None] | None = None
         shapes: Shapes = ()
         if not call.accumulates and not call.create_graph and self._origins.seeing():
@@ -56,6 +57,8 @@ class History:
                 gave, shapes = self._origins.boundaries.differentiated(call.roots, call.script_frame), shapes_of(call.inputs)
 
         def ended(error: BaseException | None) -> None:
+            if made is not None:
+                made()
             if gave is not None and error is None:
                 with suppress(Exception), modes_off():
                     gave(given(shapes))
