@@ -65,8 +65,17 @@ def choosing(torch: Any) -> list[Any]:
 
 _SHOWING = frozenset({"__format__", "__repr__", "__deepcopy__", "__reduce_ex__", "_reduce_ex_internal", "__setstate__"})
 """of `torch/_tensor.py`"""
-_KEEPING_HOUSE = ("_tensor_str.py", "nn/modules/module.py", "optim/", "serialization.py", "_utils.py", "nn/utils/parametrize.py")
-"""Files of torch's that print tensors, and save, load, move and update parameters."""
+_KEEPING_HOUSE = (
+    "_tensor_str.py",
+    "nn/modules/module.py",
+    "optim/",
+    "serialization.py",
+    "_utils.py",
+    "nn/utils/parametrize.py",
+    "nn/parallel/",
+    "distributed/",
+)
+"""Files of torch's that print tensors, and save, load, move, share and update parameters."""
 _CHECKING = frozenset({"__init__", "check", "_validate_sample"})
 """of `torch/distributions`: whether arguments are in their range"""
 

@@ -47,13 +47,13 @@ def made_at(scope: Scope, name: str) -> Origin | None:
 
 def _look(scope: Scope, name: str) -> Origin | None:
     tree = statements.tree(scope.file)
-    home = tree if scope.code is None or tree is None else _function(tree, scope.code)
+    home = tree if scope.code is None or tree is None else function_of(tree, scope.code)
     if tree is None or home is None or _written_elsewhere(tree, name):
         return None
-    found = [node for node in _own(home) if _binds(node, name)]
+    found = [node for node in own_nodes(home) if binds(node, name)]
     if len(found) != 1 or not isinstance(found[0], ast.Name):
         return None
-    made = [node for node in _own(home) if isinstance(node, ast.Assign | ast.AnnAssign) and found[0] in _targets(node)]
+    made = [node for node in own_nodes(home) if isinstance(node, ast.Assign | ast.AnnAssign) and found[0] in _targets(node)]
     if not made or made[0].value is None or not _makes_tensor(made[0].value, scope):
         return None
     line = made[0].lineno
@@ -62,7 +62,8 @@ def _look(scope: Scope, name: str) -> Origin | None:
     return Origin(scope.file, line, function, code=code, expression=ast.unparse(made[0].value), target=name)
 
 
-def _function(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def function_of(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function of a file that has this code."""
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return None
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -74,7 +75,7 @@ def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
-def _own(home: ast.AST) -> Iterator[ast.AST]:
+def own_nodes(home: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a scope without those of the scopes inside."""
     waiting = list(ast.iter_child_nodes(home))
     while waiting:
@@ -84,7 +85,8 @@ def _own(home: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def _binds(node: ast.AST, name: str) -> bool:
+def binds(node: ast.AST, name: str) -> bool:
+    """Whether the node gives the variable a value, or takes it away."""
     match node:
         case ast.Name():
             return node.id == name and not isinstance(node.ctx, ast.Load)
