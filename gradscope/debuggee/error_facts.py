@@ -137,10 +137,9 @@ def _inside(frames: Sequence[FrameType], names: Names) -> Iterator[Written]:
 
 
 def _name(names: Names, tensor: Any) -> str:
-    if isinstance(tensor, sys.modules["torch"].nn.Parameter):
-        name = names.leaves([tensor])[0].name
-        return "" if name == "leaf 0" else name
-    return names.tensor(tensor)
+    """Its path in a module, else the variable that holds it; empty where there is neither."""
+    [found] = names.leaves([tensor])
+    return "" if found.name == "leaf 0" else found.name
 
 
 def _of_reducer(frames: Sequence[FrameType]) -> tuple[str, ...]:
