@@ -50,11 +50,15 @@ def _changed_before(graph: BackwardGraph, tape: Tape, node: int, hooks: Sequence
     hint, related = (_hint(hooks), _places(hooks)) if hooks else (runs, foreign_places(every, "the hook"))
     if hidden := _hidden(tape, before, after):
         who = listed([spoken(hook) for hook in hooks]) if hooks else who
-        hides = f"{who} hides {hidden} in {what}: the fault is still there, and what was replaced never trains"
-        hint = "find where it is born (the finding that says so) and cure it there; the hook only covers it"
-        return at_node(graph, node, "hook-changed", "warning", hides, hint, related=related)
+        return _hides(graph, node, who, hidden, what, related)
     message = f"{who} {verb} {what}{_norms(tape, before, after) if NO_TENSOR not in (before, after) else ''}"
     return at_node(graph, node, "hook-changed", "info", message, hint, related=related)
+
+
+def _hides(graph: BackwardGraph, node: int, who: str, hidden: str, what: str, related: Sequence[Related]) -> Finding:
+    message = f"{who} hides {hidden} in {what}: the fault is still there, and what was replaced never trains"
+    hint = "find where it is born (the finding that says so) and cure it there; the hook only covers it"
+    return at_node(graph, node, "hook-changed", "warning", message, hint, related=related)
 
 
 def _hidden(tape: Tape, before: int, after: int) -> str:
@@ -76,7 +80,10 @@ def _changed_after(graph: BackwardGraph, tape: Tape, node: int, changed: Sequenc
     who = _OF_MODULES.get(hooks[0].kind, "a hook")
     who, verb = (f"{len(hooks)} hooks", "change") if len(hooks) > 1 else (who, "changes")
     what = "what {} sends" if hooks[0].kind in SENDING else "the .grad of {} once the pass has added to it"
-    message = f"{who} {verb} {what.format(name(graph, node))}{_norms(tape, effects[0].before, effects[-1].after)}"
+    what = what.format(name(graph, node))
+    if hidden := _hidden(tape, effects[0].before, effects[-1].after):
+        return _hides(graph, node, listed([spoken(hook) for hook in hooks]), hidden, what, _places(hooks))
+    message = f"{who} {verb} {what}{_norms(tape, effects[0].before, effects[-1].after)}"
     return at_node(graph, node, "hook-changed", "info", message, _hint(hooks), related=_places(hooks))
 
 

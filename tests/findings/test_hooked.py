@@ -121,3 +121,11 @@ def test_nan_and_zeros_of_a_hook_are_not_the_nodes() -> None:
         "a hook, clip (/home/ada/hooks.py:3), makes zero of what MulBackward0 at line 1 (y = w * 3) sends; "
     )
     assert zero.hint == "look at the hook"
+
+
+def test_a_hook_that_hides_nan() -> None:
+    hidden = next(one for one in told("post", local=math.nan, swapped=True) if one.kind == "hook-changed")
+    assert hidden.severity == "warning"
+    assert hidden.message.startswith(
+        "clip (/home/ada/hooks.py:3) hides NaN in 2 of 2 elements in what MulBackward0 at line 1 (y = w * 3) sends"
+    )
