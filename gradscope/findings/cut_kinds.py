@@ -30,6 +30,10 @@ _NUMBERS = CutKind(
     "makes plain Python numbers of a tensor, and these carry no graph",
     "compute on with the tensor itself (torch.stack and torch.cat join several); use numbers for printing only",
 )
+_COPY = CutKind(
+    "copies with deepcopy, which makes leaves of their own",
+    "let the optimizer hold what the loss uses: make it of the copy's parameters, after copying, or train the original",
+)
 HINT_FLAT = "use a smooth stand-in (softmax, sigmoid, gumbel_softmax), or a straight-through estimator"
 _KINDS = {
     "detach": CutKind(
@@ -85,6 +89,8 @@ def kind_of(cut: Cut) -> CutKind:
     """The words for a cut."""
     if cut.kind in ("no_grad", "detach") and _samples(cut.origin):
         return _SAMPLE
+    if cut.kind == "parameter" and "deepcopy" in (cut.origin.expression or cut.origin.code):
+        return _COPY
     return _KINDS.get(cut.kind, _OTHER)
 
 

@@ -18,6 +18,7 @@ from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
 KIND = "missing-gradient"
+_REPLACED = "make the optimizer after the layers are replaced, moved or loaded, or add_param_group() the new ones"
 
 
 def missing(graph: BackwardGraph, tape: Tape, inputs: bool = False, calls: Sequence[Related] = ()) -> Iterator[Finding]:
@@ -99,6 +100,8 @@ class _Reasons:
             "this is right where another loss trains it; else use it in the forward, or look for a cut on the way: detach(), "
             ".data, .item(), NumPy, no_grad, a new tensor made of values"
         )
+        if leaf.owner and leaf.name.startswith(f"{leaf.owner}."):  # `SGD[0].params[2]`: the optimizer alone knows it
+            return _Reason(f"nothing but {leaf.owner} is known to hold it, and {self._roots} does not use it", _REPLACED)
         if not module or not self._modules:
             return _Reason(f"{self._roots} uses nothing of it, so this call's graph does not lead to it", hint)
         if any(_same_module(module, other) for other in self._modules):

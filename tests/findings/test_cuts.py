@@ -174,3 +174,9 @@ def test_a_sample_of_a_distribution():
     made = origin(17, "z = q.sample()", torch_function="torch.normal", frames=frames)
     assert "rsample()" in kind_of(Cut("no_grad", made)).hint
     assert "rsample()" not in kind_of(Cut("no_grad", origin(17, "z = model.sample(4)"))).hint
+
+
+def test_a_copy_of_a_network():
+    words = kind_of(Cut("parameter", origin(9, "model = copy.deepcopy(net)")))
+    assert "copies with deepcopy" in words.does
+    assert "copy's parameters" in words.hint

@@ -50,6 +50,12 @@ def test_where_no_module_can_be_blamed(name, module):
     assert found.message.endswith("loss uses nothing of it, so this call's graph does not lead to it")
 
 
+def test_what_the_optimizer_alone_holds():
+    (found,) = told(net("SGD[0].params[2]", owner="SGD[0]"))
+    assert found.message.endswith("nothing but SGD[0] is known to hold it, and loss does not use it")
+    assert "add_param_group()" in found.hint
+
+
 def test_what_distributed_training_waits_for():
     both, awaited = told(net("aux.weight", "aux.bias", owner=""), awaited=[1, 2])
     assert [(one.severity, one.leaves) for one in (both, awaited)] == [("warning", ("aux.weight", "aux.bias"))] * 2

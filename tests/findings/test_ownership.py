@@ -51,6 +51,21 @@ class TestUnowned:
     def test_no_optimizer_or_all_in_one_or_no_parameter(self, leaves):
         assert unowned(*leaves) == []
 
+    def test_a_copy_of_the_network_is_trained_past_the_optimizer(self):
+        drawing = graphs.Drawing()
+        top = drawing.node("MmBackward0")
+        drawing.edge(top, drawing.leaf("model.fc.weight"))
+        drawing.root(top)
+        drawing.leaf("net.fc.weight", reached=False, owner="SGD[0]")
+        graph = drawing.graph()
+        (found,) = (one for one in diagnose(graph, drawing.tape(graph, [(1.0,)])) if one.kind == "unowned-leaf")
+        assert (found.severity, found.leaf) == ("info", "model.fc.weight")
+        assert found.message == (
+            "model.fc.weight gets a gradient and is in no optimizer, and SGD steps net.fc.weight, which this call does not "
+            "reach: it stays as it is"
+        )
+        assert found.hint.startswith("make the optimizer of the very parameters that the loss uses")
+
     def test_a_call_that_names_what_it_wants(self):
         assert unowned(("net.body.weight", "Adam[0]"), ("net.fc.weight", ""), inputs=True) == []
 
