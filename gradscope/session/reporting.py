@@ -91,6 +91,12 @@ def files_of(graph: BackwardGraph | None, call: Call) -> Iterable[str]:
     return dict.fromkeys([call.file, *(origin.file for origin in columns.origins), *backward])
 
 
+def news(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:
+    """Those that are told, but not the error that a line ended in where the same was told of that line before."""
+    told = {(one.kind, one.file, one.line) for one in known}
+    return [one for one in findings if one.severity != "error" or (one.kind, one.file, one.line) not in told]
+
+
 def files_named(findings: Iterable[Finding]) -> Iterable[str]:
     """The files that findings speak of."""
     return dict.fromkeys(file for one in findings for file in (one.file, *(other.file for other in one.related)))
