@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptor
 from typing import Any
 
 from gradscope.debuggee.custom_forward import surrounding
-from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed, of_numbers
+from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed, flat, of_numbers
 from gradscope.debuggee.leaves_behind import Leaves, alive, leaves_behind
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
@@ -94,7 +94,7 @@ class Boundaries:
         self._place_of = place_of
         self._kinds = cutting(torch)
         self._casting = casting(torch)
-        self._calls = {**self._kinds, **self._casting, float: "float", int: "int"}
+        self._calls = {**flat(torch), **self._kinds, **self._casting, float: "float", int: "int"}
         self._empty_handed = empty_handed(torch)
         self._unmeant = Unmeant(torch)
         self._spots: dict[tuple[int, str], _Spot] = {}
@@ -162,8 +162,9 @@ class Boundaries:
             if not results or torch._C._current_graph_task_id() != -1:
                 return
             given = _tensors(torch, args if not kwargs else (*args, *kwargs.values()))
-            sources = [one for one in given if one.requires_grad or (self._was_cut(one) and one is not result)]
-            if sources:
+            sources = [one for one in given if one.requires_grad or self._was_cut(one)]
+            results = [one for one in results if all(one is not source for source in sources)]  # torch.as_tensor(x) is x
+            if sources and results:
                 self._note(kind or self._kind_now(), function, sources, results, frame)
             elif function is torch.Tensor.detach_ and not self._unmeant(frame):
                 self._note_results(self._spot("detach", function, frame, ()), (), results)
@@ -171,17 +172,35 @@ class Boundaries:
     def called(self, function: Any, first: Any, frame: FrameType) -> bool:
         """A function is about to be called: note it if it will cut its first argument off. False if it is none that ever does.
 
-        For those who see no results: of these only cuts are found whose result has the storage of what was cut.
+        For those who see no results: of these only cuts are found whose result has the storage of what was cut. Of what runs
+        under no_grad they see the calls of modules.
         """
+        torch = self._torch
+        if issubclass(type(function), torch.nn.Module):
+            self._module_called(function, first, frame)
+            return True
         kind = self._calls.get(function) if type(function) in _CALLABLE else None
-        if kind is None or not isinstance(first, self._torch.Tensor):
+        if kind is None or (kind in CASTS and not isinstance(first, torch.Tensor)):
             return False
-        with self._torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunctionSubclass():
+            given = list(_tensors(torch, (first,)))
             if kind in CASTS:
                 self._cast_at(kind, function, first, frame)
-            elif kind == "detach" and (first.requires_grad or self._was_cut(first)):
-                self._note(kind, function, [first], None, frame)
+            elif sources := [one for one in given if one.requires_grad or (kind == "detach" and self._was_cut(one))]:
+                if kind == "detach":
+                    self._note(kind, function, sources, None, frame)
+                elif kind == "copy" or torch.is_grad_enabled():
+                    self._note(kind, function, sources, [], frame)
         return True
+
+    def _module_called(self, module: Any, first: Any, frame: FrameType) -> None:
+        torch = self._torch
+        if torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+            return
+        with torch._C.DisableTorchFunctionSubclass():
+            given = [*_tensors(torch, (first,)), *islice(module.parameters(), _MOST_LEAVES)]
+            if sources := [one for one in given if one.requires_grad]:
+                self._note(self._kind_now(), type(module), sources, [], frame)
 
     def wrapped(self, data: Any, parameter: Any, frame: FrameType) -> None:
         """A Parameter was made of a tensor."""

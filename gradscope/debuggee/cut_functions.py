@@ -38,6 +38,13 @@ def casting(torch: Any) -> dict[Any, str]:
     }
 
 
+def flat(torch: Any) -> dict[Any, str]:
+    """Those without a derivative, for who sees no more than that they are called."""
+    names = ("argmax", "argmin", "argsort", "long", "int", "short", "bool", "byte", "nonzero", "isnan", "multinomial", "histc")
+    homes = (torch.Tensor, torch)
+    return {function: "flat" for home in homes for name in names if callable(function := getattr(home, name, None))}
+
+
 def of_numbers(args: tuple[Any, ...]) -> bool:
     """Whether a tensor that is made of these arguments is made of plain numbers, not whole, or of a NumPy array."""
     value = args[0] if args else None

@@ -146,3 +146,23 @@ def test_line_events_tell_of_calls_that_cut() -> None:
     assert (found.kind, found.source) == ("detach", y.grad_fn._sequence_nr())
     assert table.boundaries.of(y) is None
     assert [cast.kind for cast in table.boundaries.casts()] == ["item"]
+
+
+def test_line_events_tell_of_calls_whose_results_they_do_not_see() -> None:
+    table = install("lines")
+    frame = sys._getframe()
+    net = torch.nn.Linear(2, 1)
+    y = net(torch.ones(1, 2))
+    called = table.boundaries.called
+    assert called(net, torch.ones(1, 2), frame)
+    assert table.boundaries.since() == []
+    with torch.no_grad():
+        assert called(net, torch.ones(1, 2), frame)
+    assert called(torch.tensor, [y.sum(), 1.0], frame)
+    assert called(torch.Tensor.argmax, y, frame)
+    assert called(torch.tensor, [1.0], frame)
+    table.remove()
+    cuts = table.boundaries.since()
+    assert [cut.kind for cut in cuts] == ["no_grad", "copy", "flat"]
+    for cut in cuts:
+        assert {id(leaf()) for leaf in cut.leaves} == {id(net.weight), id(net.bias)}

@@ -273,11 +273,7 @@ def test_a_tensor_made_of_numbers_may_come_of_the_last_cast(origins: ModeOrigins
     for loss in (torch.tensor(total, requires_grad=True), torch.as_tensor([[total]]) * 2):
         found = origins.boundaries.of(loss)
         assert found is not None
-        assert (found.kind, code(origins, found), found.certain) == (
-            "item",
-            "total += net(torch.ones(1, 2)).mean().item()",
-            False,
-        )
+        assert (found.kind, code(origins, found), found.certain) == ("item", line, False)
         assert same(behind(found), [net.weight, net.bias])
     values = net(torch.ones(1, 2)).detach().numpy()
     found = origins.boundaries.of(torch.tensor(values + 1).sum())
