@@ -82,7 +82,8 @@ def _first_meeting(graph: BackwardGraph, tape: Tape, terms: list[int]) -> _Meeti
             if edge >= 0:
                 made_of[graph.target[edge]] |= of_edge.get(edge, made_of[graph.source[edge]])
         node = tape.node_at(step)
-        if made_of[node] & (made_of[node] - 1):  # more than one term
+        # more than one term; a penalty that meets a loss at the very weight is meant to be small
+        if made_of[node] & (made_of[node] - 1) and graph.leaf_at(node) is None:
             edges = [edge for edge in graph.in_edges(node) if tape.contribution_of_edge(edge) is not None]
             masks = {edge: of_edge.get(edge, made_of[graph.source[edge]]) for edge in edges}
             if len(edges) > 1:

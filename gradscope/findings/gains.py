@@ -18,6 +18,9 @@ GROWTH = 1e6
 SHRINKAGE = 1e-6
 """The smallest leaf gradient is told to vanish below this share of the largest, when one line makes most of it."""
 
+MOST_LAYERS = 3
+"""So many layers of a line are named, those that do most first."""
+
 
 @dataclass(slots=True)
 class _Line:
@@ -30,6 +33,8 @@ class _Line:
     most: float = 0.0
     runs: dict[int, float] = field(default_factory=dict)
     """by run of the line: what its nodes do"""
+    layers: dict[str, float] = field(default_factory=dict)
+    """by path of the module that was running"""
 
 
 def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
@@ -71,6 +76,7 @@ def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
         line.log_gain += change
         run = graph.occurrence(node)
         line.runs[run] = line.runs.get(run, 0.0) + change
+        line.layers[made.module] = line.layers.get(made.module, 0.0) + change
         if line.node == UNKNOWN or abs(change) > line.most:
             line.node, line.most = node, abs(change)
     return list(lines.values())
@@ -92,6 +98,10 @@ def _told(graph: BackwardGraph, kind: str, leaf: int, size: str, line: _Line) ->
 def _cause(graph: BackwardGraph, line: _Line, number: int) -> str:
     """What the line does in all, and at each of its runs."""
     whole = f"{math.exp(min(line.log_gain, 700.0)):.0e}"
+    if len(line.layers) > 1:
+        worst = sorted(line.layers, key=line.layers.__getitem__, reverse=line.log_gain > 0)[:MOST_LAYERS]
+        each = ", ".join(f"{layer or 'the line itself'} by {math.exp(line.layers[layer]):.2g}" for layer in worst)
+        return f"the layers of line {number} multiply it by {whole} in all, most of it {each}"
     if len(line.runs) > 1:
         each = f"{math.exp(min(median(line.runs.values()), 700.0)):.3g}"
         return f"line {number} multiplies it by {each} at each of its {len(line.runs)} runs, {whole} in all"

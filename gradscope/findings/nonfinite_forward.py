@@ -23,6 +23,8 @@ _HINTS = {
     "Sqrt": "keep what goes into the root at or above zero: x.clamp(min=eps)",
     "Div": "keep the divisor away from zero: / x.clamp(min=eps), or / (x + eps)",
     "Mean": "leave this term out, or make it zero, when nothing was selected",
+    "NllLoss": "no target counts: all are ignore_index, or there are none; leave this batch out",
+    "NllLoss2D": "no target counts: all are ignore_index, or there are none; leave this batch out",
     "Std": "one sample has no spread: correction=0, or leave this term out for a batch of one",
     "Var": "one sample has no spread: correction=0, or leave this term out for a batch of one",
     "Softmax": "each row needs one entry that is not -inf: leave one key open, or use a large negative number such as -1e9",
@@ -113,7 +115,7 @@ def _told(graph: BackwardGraph, tape: Tape, bad: BadValue, at: int) -> Finding:
         related.append(Related(origin.file, origin.line, "spreads it in the backward pass"))
     value = bad.value if bad.value is not None else math.nan if bad.nan else math.inf
     severity = "info" if healed or _only_infinite_outputs(graph, tape, bad, spreads) else "error"
-    return at_node(graph, node, KIND, severity, message, _hint(graph, node), related=related, index=bad.index, value=value)
+    return at_node(graph, node, KIND, severity, message, _hint(graph, bad), related=related, index=bad.index, value=value)
 
 
 def _only_infinite_outputs(graph: BackwardGraph, tape: Tape, bad: BadValue, spreads: bool) -> bool:
@@ -140,8 +142,10 @@ def _word(bad: BadValue) -> str:
     return word if bad.numel <= 1 else f"{word} in {count} of {bad.numel} elements"
 
 
-def _hint(graph: BackwardGraph, node: int) -> str:
-    op = graph.short(node)
+def _hint(graph: BackwardGraph, bad: BadValue) -> str:
+    if "held it already" in bad.cause:
+        return "it came with the data: look at where that is read, scaled or made (torch.isfinite(x).all())"
+    op = graph.short(bad.node)
     name = "Log" if op in ("Log2", "Log10", "Log1P") else "Sqrt" if op == "Rsqrt" else op
     return _HINTS.get(name, _HINT)
 

@@ -297,6 +297,22 @@ class TestGains:
         (found,) = diagnose(graph, tape)
         assert (found.kind, found.line, found.leaf) == ("vanishing", 16, "h0")
 
+    def test_the_layers_of_one_line_are_told_with_what_each_does(self):
+        drawing = graphs.Drawing()
+        below, head = drawing.leaf("net.0.weight"), drawing.leaf("head")
+        for place, factor in enumerate((1e-2, 1e-5, 1e-3)):
+            origin = drawing.origin(FILE, 6, "y = net(x)", f"net.{place}", "Sigmoid")
+            node = drawing.node("SigmoidBackward0", origin=origin)
+            drawing.edge(node, below, (factor,))
+            below = node
+        top = drawing.node("AddBackward0", origin=drawing.origin(FILE, 7, "loss = y + head"))
+        drawing.edge(top, below)
+        drawing.edge(top, head)
+        drawing.root(top)
+        (found,) = [one for one in told(drawing, (1.0,)) if one.kind == "vanishing"]
+        cause = "the layers of line 6 multiply it by 1e-10 in all, most of it net.1 by 1e-05, net.2 by 0.001, net.0 by 0.01"
+        assert found.message == f"the gradient of net.0.weight has norm 1.0e-10, that of head 1.0e+00: {cause}"
+
     def test_ordinary_growth_is_none(self):
         assert diagnose(*rounds(20, 1.5)) == []
         assert diagnose(*rounds(20, 0.6, late=True)) == []

@@ -123,3 +123,17 @@ def test_anomaly_mode_ends_the_pass_where_nan_is_made():
 
 def test_a_sound_pass_is_none():
     assert diagnose(*graphs.recurrent(3)) == []
+
+
+def test_data_that_held_it_already():
+    (found,) = told(BadValue(1, nan=1, numel=3, cause="its mat1, which has no gradient, held it already"), roots_bad=[0])
+    assert found.hint.startswith("it came with the data")
+
+
+def test_zeros_of_the_same_node_are_not_told_beside_it():
+    drawing = passes.chain(("NllLossBackward0", 4, "loss = nll(w)"))
+    drawing.locals[1, 0] = (0.0, 0.0, 0.0)
+    graph, tape = passes.passed(drawing)
+    tape.columns.facts.forward, tape.columns.facts.roots_bad = [BadValue(1, nan=1, numel=1)], [0]
+    (found,) = diagnose(graph, tape)
+    assert (found.kind, found.hint[:17]) == ("nonfinite-forward", "no target counts:")
