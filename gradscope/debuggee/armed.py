@@ -28,7 +28,7 @@ from gradscope.model.tape import Tape
 
 QUICK = ("nan", "inf", "zero")
 """Conditions that a look at the bare gradients rules out."""
-_WORTH_STACKING = 1 << 12
+_WORTH_STACKING = 1 << 14
 
 
 def split(conditions: Mapping[str, Condition], *, before: bool) -> tuple[dict[str, Condition], dict[str, Condition]]:
@@ -119,9 +119,15 @@ class Armed:
 def _has_any(gradients: Iterable[torch.Tensor], *, bad: bool, zero: bool) -> bool:
     """Whether one of the gradients is not finite, or all zero; yes where that cannot be told quickly."""
     groups: dict[Any, list[torch.Tensor]] = {}
+    seen: set[tuple[int, int, Any]] = set()
     for gradient in {id(one): one for one in gradients}.values():
         if type(gradient) not in PLAIN or gradient.layout != torch.strided or gradient.is_nested:
             return True
+        order = () if gradient.is_contiguous() else gradient.stride()
+        elements = gradient.data_ptr(), gradient.numel(), order  # views show the same ones
+        if elements in seen:
+            continue
+        seen.add(elements)
         groups.setdefault((gradient.shape, gradient.dtype, gradient.device), []).append(gradient)
     for tensors in groups.values():
         if not tensors[0].numel():

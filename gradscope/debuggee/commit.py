@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.collector import collector_paused
 from gradscope.debuggee.exactness import accumulated, same_bits
@@ -159,7 +160,7 @@ def others_write(node: Any, variable: torch.Tensor) -> bool:
     """Whether hooks of AccumulateGrad or after it may write the leaf's `.grad`."""
     if getattr(variable, "_post_accumulate_grad_hooks", None):
         return True
-    return bool(hooks_of(node))
+    return (tensor_hooks.node_hooks or not tensor_hooks.watching) and bool(hooks_of(node))
 
 
 class Recorded:

@@ -217,7 +217,7 @@ def holds_bad(captured: Captured) -> bool:
         return any(not _fine(tensors, may_mask=key[-1]) for key, tensors in groups.items())
 
 
-_WORTH_STACKING = 1 << 12
+_WORTH_STACKING = 1 << 14
 
 
 def _fine(tensors: list[torch.Tensor], *, may_mask: bool) -> bool:

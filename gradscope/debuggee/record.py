@@ -169,10 +169,12 @@ class Recording:
 
     def _register_on_nodes(self, leaves: set[int]) -> None:
         keep = self._tables.append
+        alone = self._sorter is None and not self.captured.foreign.touches_gradients
         for number in leaves:
             node = self.captured.nodes[number]
-            keep(node.register_prehook(partial(self._leaf_prehook, number)))
-            if getattr(node.variable, "_post_accumulate_grad_hooks", None):
+            hooked = getattr(node.variable, "_post_accumulate_grad_hooks", None)
+            keep(node.register_prehook(partial(self._bare_leaf_prehook if alone and not hooked else self._leaf_prehook, number)))
+            if hooked:
                 self._hooked_after.add(number)
                 keep(node.register_hook(partial(self._leaf_posthook, number)))
 
@@ -267,6 +269,10 @@ class Recording:
         changed = self._what_ifs.send(node, sent)
         note(node, sent if changed is None else changed, handed)
         return changed
+
+    def _bare_leaf_prehook(self, node: int, handed: Gradients) -> None:
+        """The same where nobody edits gradients."""
+        self.log.append((node, (), tuple(handed)))
 
     def _leaf_prehook(self, node: int, handed: Gradients) -> None:
         try:
