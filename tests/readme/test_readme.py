@@ -9,6 +9,7 @@ import pytest
 
 from gradscope.command_line import HELP
 from gradscope.export.formats import FORMATS
+from gradscope.findings.kinds import KINDS
 from gradscope.tui.actions import markdown_table
 
 ROOT = Path(__file__).parents[2]
@@ -47,3 +48,8 @@ def test_links_lead_somewhere(link: str) -> None:
 def test_the_picture_is_there() -> None:
     assert (ROOT / "tests/pictures/screen.svg").read_text(encoding="utf-8").startswith("<svg")
     assert "tests/pictures/screen.svg" in README
+
+
+def test_every_kind_of_finding_has_a_line() -> None:
+    named = re.findall(r"^\| (`.+?`) \|", between("<!-- findings -->", "<!-- end of findings -->"), re.MULTILINE)
+    assert sorted(kind for line in named for kind in re.findall(r"`([a-z-]+)`", line)) == sorted(KINDS)
