@@ -11,6 +11,7 @@ from views import crashed_view, gpt_view, two_outputs_view, waiting_view
 from gradscope.findings.finding import Finding
 from gradscope.session.session import Session
 from gradscope.session.view import State
+from gradscope.tui.app import GradscopeApp
 from gradscope.tui.screens.choices import Choice, ChoicesScreen
 from gradscope.tui.screens.error import ErrorScreen
 from gradscope.tui.screens.help import HelpScreen
@@ -227,6 +228,17 @@ async def test_palette_offers_what_lives_in_the_state(shown, sight) -> None:
             await pilot.press(letter)
         await pilot.pause(0.3)
         assert "Resume the script" not in sight(pilot).text
+
+
+@pytest.mark.parametrize(("key", "action"), [("R", "rerun"), ("q", "quit")])
+async def test_the_keys_that_the_text_of_a_crash_names_work_from_there(shown, monkeypatch, key, action) -> None:
+    done = []
+    monkeypatch.setattr(GradscopeApp, f"action_{action}", lambda app: done.append(action))
+    async with shown(crashed_view()) as pilot:
+        await pilot.press(key)
+        await pilot.pause()
+        await pilot.pause()
+        assert (done, len(pilot.app.screen_stack)) == ([action], 1)
 
 
 async def test_a_crash_is_told_once_with_its_traceback(shown, sight) -> None:

@@ -12,11 +12,18 @@ from textual.widgets import Static
 
 from gradscope.tui.screens.dialog import Dialog
 
+KEYS_BEHIND = {"r": "resume", "R": "rerun", "q": "quit"}
+"""keys of the main screen that are meant as they are there: what the text tells to press must do it"""
+
 
 class ErrorScreen(Dialog[None]):
     """Stays until it is closed; what lies behind it stays as it is."""
 
-    BINDINGS: ClassVar = [Binding("enter", "close", show=False), Binding("d", "details", show=False)]
+    BINDINGS: ClassVar = [
+        Binding("enter", "close", show=False),
+        Binding("d", "details", show=False),
+        *(Binding(key, f"close_to('{action}')", show=False) for key, action in KEYS_BEHIND.items()),
+    ]
 
     def __init__(
         self, heading: str, what: str, why: str = "", hint: str = "", details: str = "", *, detailed: bool = True
@@ -43,6 +50,11 @@ class ErrorScreen(Dialog[None]):
         traceback = VerticalScroll(Static(Content(self._details.rstrip())), id="traceback")
         traceback.display = bool(self._details) and self._detailed
         return [Static(text, classes="dialog-text"), traceback]
+
+    def action_close_to(self, action: str) -> None:
+        """Close, and do what the key does on the main screen."""
+        self.dismiss(None)
+        self.app.call_after_refresh(self.app.run_action, action)
 
     def action_details(self) -> None:
         traceback = self.query_one("#traceback")
