@@ -68,7 +68,6 @@ class ArmedCalls:
     def _watched(self, call: BackwardCall, conditions: Mapping[str, Condition], then: Callable[..., None]) -> After:
         with self.at_work():
             armed = Armed(call, conditions, self.witnesses(call), self.subject_of)
-            told = describe(call)
 
         def after(error: BaseException | None) -> None:
             with self.server.turn, self.at_work():
@@ -79,7 +78,7 @@ class ArmedCalls:
                         met, tape, held = found
                         stop = self._opened(call, armed, tape, held)
                         self.server.told_of(call.number, error)
-                        then(call, told, met, tape, stop, text_of(error))
+                        then(call, describe(call), met, tape, stop, text_of(error))
                 except Exception as fault:
                     self.server.fault(fault)
                 finally:
