@@ -24,7 +24,8 @@ What comes after SCRIPT or MODULE belongs to the script. Options:
   --stop-at WHEN     first (default), never, the number of a backward call, or FILE:LINE for any line
   --break CONDITION  stop at backward calls that meet it; repeatable. nan, inf, zero, undefined,
                      op:NAME, leaf:NAME, module:PATH, FILE:LINE, step:N, 'norm>1e3', 'gain<1e-3',
-                     shape:[2,3], finding:KIND
+                     shape:[2,3], finding:KIND. For nan, inf, zero and findings each call is recorded as it
+                     runs, and the stop comes after it: to edit its seed use --stop-at N
   --gradient EXPR    seed gradient for the first stop: 1,10  ones  onehot(3)  'torch.linspace(0,1,8)'  @FILE
   --headless         no screen: record the script's own backward calls, print a summary on stderr
   --calls N          how many calls headless records, or all (default 1)

@@ -24,6 +24,7 @@ SIGNS = (
     ("⟂", "nothing arrives: the gradient is undefined"),
     ("x H", "what arrives was changed: by a what-if of yours, by a hook (the Hooks tab says which)"),
     ("↓ ↑", "the step makes the gradient far smaller, far larger"),
+    ("E W", "a finding speaks of the row, line or leaf: an error, a warning (5 then [ ] shows them all)"),
     ("·", "no value yet"),
     ("◆", "a breakpoint"),
     ("sums ✓", "each sum in the record was added again and gives the same bits as the engine's"),

@@ -162,7 +162,8 @@ class Leaves(PickList):
         leaf = graph.leaves[place]
         reason = unreached(graph, tape, place)
         names = all_names(leaf) if len(all_names(leaf)) < at.name else ending(leaf.name, at.name - 1)
-        flag = Flagged.of(view.findings, tape).leaf(leaf.name)
+        letter = Flagged.of(view.findings, tape).leaf(leaf.name)
+        flag = f"{letter} " if letter else ""
         line = Line().left(names, at.name - len(flag), colours.warning if reason else colours.leaf)
         line.add(flag, colours.strong_warning)
         if at.shape:
