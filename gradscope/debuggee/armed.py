@@ -116,20 +116,18 @@ class Armed:
         self._captured.release()
 
 
-def _has_any(gradients: Iterable[torch.Tensor], *, bad: bool, zero: bool) -> bool:
-    """Whether one of the gradients is not finite, or all zero; yes where that cannot be told quickly."""
-    groups: dict[Any, list[torch.Tensor]] = {}
-    seen: set[tuple[int, int, Any]] = set()
-    for gradient in {id(one): one for one in gradients}.values():
-        if type(gradient) not in PLAIN or gradient.layout != torch.strided or gradient.is_nested:
+def _has_any(groups: Iterable[list[torch.Tensor]], *, bad: bool, zero: bool) -> bool:
+    """Whether one of the gradients is not finite, or all zero; yes where that cannot be told quickly.
+
+    Args:
+        groups: the gradients, those of one shape and dtype together.
+        bad, zero: what is asked.
+    """
+    for tensors in groups:
+        if not set(map(type, tensors)).issubset(PLAIN) or any(one.layout != torch.strided for one in tensors):
             return True
-        order = () if gradient.is_contiguous() else gradient.stride()
-        elements = gradient.data_ptr(), gradient.numel(), order  # views show the same ones
-        if elements in seen:
-            continue
-        seen.add(elements)
-        groups.setdefault((gradient.shape, gradient.dtype, gradient.device), []).append(gradient)
-    for tensors in groups.values():
+        if tensors[0].is_nested:
+            return True
         if not tensors[0].numel():
             continue
         some = [torch.stack(tensors)] if tensors[0].numel() <= _WORTH_STACKING else [one.unsqueeze(0) for one in tensors]

@@ -230,10 +230,22 @@ class Recorded:
         self._company = company
         self.__exit__(None if error is None else type(error), error, None)
 
-    def gradients(self) -> Iterator[torch.Tensor]:
-        """All that was recorded, in no order, some of it twice."""
-        for _, sent, handed in self._recording.log:
-            yield from (one for one in (*sent, *handed) if one is not None)
+    def gradients(self) -> Iterator[list[torch.Tensor]]:
+        """All that was recorded, each once: those of one shape and dtype together, those of which torch does not say it alone."""
+        captured, seen = self._captured, set()
+        groups: dict[int, list[torch.Tensor]] = {}
+        first_edge, edge_slot, edge_into = captured.first_edge, captured.edge_slot, captured.edge_into
+        for node, sent, handed in self._recording.log:
+            found = [(slot, one) for slot, one in enumerate(handed, captured.first_slot[node]) if one is not None]
+            if sent:
+                edges = range(first_edge[node], first_edge[node + 1])
+                found += [(edge_into[edge], one) for edge in edges if (one := sent[edge_slot[edge]]) is not None]
+            for slot, one in found:
+                if id(one) not in seen:
+                    seen.add(id(one))
+                    groups.setdefault(captured.slot_kind[slot], []).append(one)
+        yield from ([one] for one in groups.pop(-1, ()))
+        yield from groups.values()
 
     def release(self) -> None:
         """Let go of what was recorded."""
