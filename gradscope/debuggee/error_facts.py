@@ -234,8 +234,11 @@ class _Told:
             )
 
     def _origin(self, tensor: Any, node: Any) -> Origin | None:
-        if node is None:
+        if node is None and not tensor.is_inference():
             return self._names.leaves([tensor])[0].origin
+        if node is None:
+            cut = None if self._origins is None else self._origins.boundaries.of(tensor)
+            return None if cut is None or self._origins is None else self._origins.places.origin(cut.place)
         return None if self._origins is None else self._origins.lookup(node._sequence_nr(), node.name())
 
 

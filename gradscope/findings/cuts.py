@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -80,24 +81,26 @@ def _lost_terms(graph: BackwardGraph, told: set[tuple[str, int]], calls: Sequenc
     """Cuts that leave every leaf reached, while a term of the loss is a constant now."""
     if hollow_roots(graph):
         return
-    lost = [place for place in range(len(graph.roots)) if _has_constant_term(graph, place)]
+    sums = {place: sums for place in range(len(graph.roots)) if (sums := _with_constants(graph, place))}
     for cut in graph.columns.facts.cuts:
-        roots = [place for place in lost if place in cut.roots]
+        roots = [place for place in sums if place in cut.roots]
+        named = [place for place in sums if cut.kind in CASTS and any(_speaks_of(graph, node, cut) for node in sums[place])]
         where = (cut.origin.file, cut.origin.line)
-        if cut.kind in _MEANT or where in told or not lost or not (roots or cut.kind == "no_create_graph"):
+        meant = cut.kind in _MEANT or not (roots or named or cut.kind == "no_create_graph")
+        if meant or where in told or not sums:
             continue
         told.add(where)
-        kind, name = kind_of(cut), graph.roots[(roots or lost)[0]].name
-        surely = bool(roots) and cut.certain
+        kind, name = kind_of(cut), graph.roots[(roots or named or list(sums))[0]].name
+        surely = bool(roots or named) and cut.certain
         spoken_of = written(cut.origin, calls[0].file if calls else cut.origin.file)
         what = "is a constant that trains nothing" if surely else "may be a constant"
         severity = "warning" if surely and cut.kind == "no_create_graph" else "info"
         yield _at_the_call(cut, severity, f"a term of {name} {what}: {spoken_of} {kind.does}", kind.hint, "", calls)
 
 
-def _has_constant_term(graph: BackwardGraph, root: int) -> bool:
-    """A sum of scalars below the root has a term without a graph."""
-    todo, seen = [graph.roots[root].node], set()
+def _with_constants(graph: BackwardGraph, root: int) -> list[int]:
+    """The sums of scalars below the root that have a term without a graph."""
+    todo, seen, found = [graph.roots[root].node], set(), []
     while todo:
         node = todo.pop()
         if node == UNKNOWN or node in seen or graph.short(node) not in _ON_THE_WAY or graph.shape(node) not in ((), (1,)):
@@ -105,6 +108,21 @@ def _has_constant_term(graph: BackwardGraph, root: int) -> bool:
         seen.add(node)
         edges = graph.out_edges(node)
         if graph.short(node) in ("Add", "Sub") and len(edges) == 1:
-            return True
+            found.append(node)
         todo += [graph.target[edge] for edge in edges]
-    return False
+    return found
+
+
+def _speaks_of(graph: BackwardGraph, node: int, cut: Cut) -> bool:
+    """The line of a sum adds the very number that the cut made, by the name that it was given or right there."""
+    here, there = graph.origin(node), cut.origin
+    if here is None or here.file != there.file:
+        return False
+    name = there.target or _assigned(there.code)
+    return here.line == there.line or bool(name and re.search(rf"\b{re.escape(name)}\b", here.code.partition("=")[2]))
+
+
+def _assigned(code: str) -> str:
+    """`l2` of `l2 = sum(p.norm().item() for p in net.parameters())`, also of `l2 += ...`."""
+    match = re.match(r"(\w+)\s*[-+*/]?=(?!=)", code)
+    return match[1] if match else ""

@@ -38,9 +38,11 @@ def _reason(columns: GraphColumns, place: int, root: Root, here: str) -> tuple[s
     """Message, hint, the other place, and the leaves behind it."""
     facts, known = columns.facts, columns.facts.flat_roots.get(place, "")
     none = f"{root.name} has no graph, so nothing can be differentiated"
-    if known == "flat":
-        return _flat(root), HINT_FLAT, (), ""
     cut, surely = _cut_of(facts, place)
+    if known == "flat":
+        behind = [cut] if cut is not None and surely else []
+        leaves = ", ".join(columns.leaves[leaf].name for one in behind for leaf in one.leaves)
+        return _flat(root), HINT_FLAT, tuple(map(place_of, behind)), leaves
     by_the_mode = cut is not None and cut.kind in ("no_grad", "inference_mode") and facts.grad_mode_off is not None
     if cut is not None and surely and not by_the_mode:
         return _cut_off(columns, none, cut, here, surely=True)

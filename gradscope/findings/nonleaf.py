@@ -52,4 +52,7 @@ def _hint(read: GradRead, name: str) -> str:
             f"cast, move or reshape first and make that the leaf: {name} = ....to(...).requires_grad_(); or {keep}, or read the "
             f"leaf's .grad"
         )
+    if read.made is not None and "requires_grad" in read.made.code:  # w = torch.randn(3, requires_grad=True) * 0.1
+        result = f"compute first and make the result the leaf: {name} = (...).requires_grad_(), with no requires_grad inside"
+        return f"{result}; or {keep}"
     return f"{keep}; or torch.autograd.grad(loss, {name}) returns it"

@@ -146,6 +146,17 @@ class TestLostTerms:
         (found,) = told(with_terms(constant=True), Cut("copy", origin(23, "p = torch.tensor([y.sum()])"), (0,), (0,)))
         assert (found.severity, "makes a new tensor of the values alone" in found.message) == ("info", True)
 
+    @pytest.mark.parametrize("code", ["penalty = sum(p.norm().item() for p in ps)", "penalty += y.item()", "a + 10 * y.item()"])
+    def test_plain_numbers_that_the_sum_names(self, code):
+        line = 25 if code.startswith("a") else 23
+        (found,) = told(with_terms(constant=True), Cut("item", origin(line, code), (0,)))
+        assert (found.severity, found.related[0].line) == ("info", line)
+        assert found.message.startswith("a term of loss is a constant that trains nothing: ")
+
+    @pytest.mark.parametrize("code", ["print(y.item())", "penalties.append(y.item())", "weight = y.item()", "pen = y.item()"])
+    def test_plain_numbers_of_which_it_says_nothing(self, code):
+        assert told(with_terms(constant=True), Cut("item", origin(23, code), (0,))) == []
+
 
 @pytest.mark.parametrize(
     ("kind", "does", "hint"),

@@ -31,3 +31,12 @@ def test_a_cast_of_a_leaf():
 def test_before_any_call_it_is_an_info():
     (found,) = nonleaf_grad(GradRead("", None))
     assert (found.severity, found.message.endswith("no backward call has run yet")) == ("info", True)
+
+
+def test_a_leaf_computed_with_at_once():
+    made = Origin(FILE, 3, "<module>", code="w = torch.randn(3, requires_grad=True) * 0.1")
+    (found,) = nonleaf_grad(GradRead("w", READ, made, "MulBackward0", calls_before=1))
+    assert found.hint == (
+        "compute first and make the result the leaf: w = (...).requires_grad_(), with no requires_grad inside; or "
+        "w.retain_grad() before backward() keeps it"
+    )
