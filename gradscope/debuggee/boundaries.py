@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptor
 from typing import Any
 
 from gradscope.debuggee.custom_forward import surrounding
-from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, empty_handed, flat, of_numbers
+from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, draws, empty_handed, flat, of_numbers
 from gradscope.debuggee.leaves_behind import Leaves, alive, leaves_behind
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
@@ -177,7 +177,12 @@ class Boundaries:
         """
         torch = self._torch
         if issubclass(type(function), torch.nn.Module):
-            self._module_called(function, first, frame)
+            if not torch.is_grad_enabled():
+                given = [first, list(islice(function.parameters(), _MOST_LEAVES))]
+                self._without_gradients(self._kind_now(), type(function), given, frame)
+            return True
+        if draws(function):
+            self._without_gradients("no_grad", function, list(vars(first).values()), frame)
             return True
         kind = self._calls.get(function) if type(function) in _CALLABLE else None
         if kind is None or (kind in CASTS and not isinstance(first, torch.Tensor)):
@@ -193,14 +198,12 @@ class Boundaries:
                     self._note(kind, function, sources, [], frame)
         return True
 
-    def _module_called(self, module: Any, first: Any, frame: FrameType) -> None:
-        torch = self._torch
-        if torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
-            return
-        with torch._C.DisableTorchFunctionSubclass():
-            given = [*_tensors(torch, (first,)), *islice(module.parameters(), _MOST_LEAVES)]
-            if sources := [one for one in given if one.requires_grad]:
-                self._note(self._kind_now(), type(module), sources, [], frame)
+    def _without_gradients(self, kind: str, function: Any, given: list[Any], frame: FrameType) -> None:
+        """Something is about to run that gives nothing with a graph, whatever it is given."""
+        if self._torch._C._current_graph_task_id() == -1:
+            with self._torch._C.DisableTorchFunctionSubclass():
+                if sources := [one for one in _tensors(self._torch, given) if one.requires_grad]:
+                    self._note(kind, function, sources, [], frame)
 
     def wrapped(self, data: Any, parameter: Any, frame: FrameType) -> None:
         """A Parameter was made of a tensor."""

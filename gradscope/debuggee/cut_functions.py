@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 CASTS = ("item", "tolist", "numpy", "float", "int")
@@ -43,6 +43,15 @@ def flat(torch: Any) -> dict[Any, str]:
     names = ("argmax", "argmin", "argsort", "long", "int", "short", "bool", "byte", "nonzero", "isnan", "multinomial", "histc")
     homes = (torch.Tensor, torch)
     return {function: "flat" for home in homes for name in names if callable(function := getattr(home, name, None))}
+
+
+def draws(function: Any) -> bool:
+    """Whether it is the `sample` of one of torch's distributions, which runs without gradients."""
+    return (
+        type(function) is FunctionType
+        and function.__name__ == "sample"
+        and function.__module__.startswith("torch.distributions.")
+    )
 
 
 def of_numbers(args: tuple[Any, ...]) -> bool:

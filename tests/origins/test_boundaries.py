@@ -161,8 +161,10 @@ def test_line_events_tell_of_calls_whose_results_they_do_not_see() -> None:
     assert called(torch.tensor, [y.sum(), 1.0], frame)
     assert called(torch.Tensor.argmax, y, frame)
     assert called(torch.tensor, [1.0], frame)
+    normal = torch.distributions.Normal(y, torch.ones(1), validate_args=False)
+    assert called(torch.distributions.Normal.sample, normal, frame)
     table.remove()
     cuts = table.boundaries.since()
-    assert [cut.kind for cut in cuts] == ["no_grad", "copy", "flat"]
+    assert [cut.kind for cut in cuts] == ["no_grad", "copy", "flat", "no_grad"]
     for cut in cuts:
         assert {id(leaf()) for leaf in cut.leaves} == {id(net.weight), id(net.bias)}
