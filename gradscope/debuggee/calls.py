@@ -109,6 +109,8 @@ class Calls:
             return None
         with server.turn:
             server.called(call.number)
+            if self._outside is not None:
+                self._outside.go_on()
             event = self.history.begins(call)
             try:
                 after = self._decide(call)

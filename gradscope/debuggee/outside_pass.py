@@ -56,6 +56,8 @@ class OutsidePass:
     def __init__(self, server: Server, history: History, origins: Origins) -> None:
         self._server, self._history, self._origins = server, history, origins
         self._optimizers: dict[int, _Optimizer] = {}
+        self._stepping = False
+        """the origins see nothing of a step that is running"""
         self._told: set[tuple[str, Any]] = set()
         origins.grad_reads.on_read = self._read
         self._unwatch = optimizer_events.watch(self)
@@ -64,6 +66,12 @@ class OutsidePass:
         """Watch no more."""
         self._unwatch()
         self._origins.grad_reads.on_read = None
+
+    def go_on(self) -> None:
+        """The script is past any step, also past one that raised."""
+        if self._stepping:
+            self._stepping = False
+            self._origins.resume()
 
     # ------------------------------------------------------------ optimizers
 
@@ -76,6 +84,7 @@ class OutsidePass:
         """An optimizer is about to step."""
         if sandbox.trying():
             return
+        self.go_on()
         event = self._history.timeline.stepped(optimizer, moment)
         known = self._known(optimizer)
         known.steps += 1
@@ -84,10 +93,16 @@ class OutsidePass:
             known.never = [one for one in known.never if _has_none(one())]
             if not closure and self._history.timeline.calls:
                 self._look(optimizer, known, event, since)
+        if not closure and _makes_no_nodes(optimizer) and self._origins.seeing():
+            self._origins.pause()  # torch's own in-place functions, hundreds a step
+            self._stepping = True
 
     def step_ended(self, optimizer: Any, frame: FrameType) -> None:
         """It has stepped: whoever saved one of its parameters has another one now."""
-        if sandbox.trying() or not self._origins.seeing():
+        if sandbox.trying():
+            return
+        self.go_on()
+        if not self._origins.seeing():
             return
         place = self._origins.place_of(frame, None)
         function = f"{type(optimizer).__name__}.step"
@@ -170,3 +185,8 @@ class OutsidePass:
 def _has_none(tensor: Any) -> bool:
     """It lives, and has no gradient. A function of its own, since a variable that holds it would be found as its holder."""
     return tensor is not None and tensor.grad is None
+
+
+def _makes_no_nodes(optimizer: Any) -> bool:
+    """Its step is torch's own and runs under no_grad."""
+    return type(optimizer).__module__.startswith("torch.optim.") and not optimizer.defaults.get("differentiable")

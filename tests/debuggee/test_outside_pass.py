@@ -362,3 +362,29 @@ def test_the_step_is_noted_as_a_write(run: Run) -> None:
     write = run.origins.writes.to(net.weight, number)
     assert write is not None
     assert (write.function, run.origins.places.origin(write.place).line) == ("SGD.step", line)
+
+
+def test_a_step_that_raises_does_not_blind_the_origins(run: Run) -> None:
+    w = nn.Parameter(torch.ones(2))
+    opt = torch.optim.SGD([w], 0.1)
+    w.sum().backward()
+    opt.param_groups[0]["lr"] = "much"
+    with pytest.raises(TypeError):
+        opt.step()
+    assert not run.origins.seeing()
+    opt.param_groups[0]["lr"] = 0.1
+    opt.step()
+    made = (w * 2).grad_fn
+    assert run.origins.seeing()
+    assert run.origins.lookup(made._sequence_nr()) is not None
+
+
+def test_what_a_step_of_torchs_own_does_is_not_looked_at(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = nn.Parameter(torch.ones(2))
+    opt = torch.optim.Adam([w])
+    w.sum().backward()
+    seen: list[Any] = []
+    monkeypatch.setattr(run.origins.boundaries, "look", lambda *given: seen.append(given[0]))
+    opt.step()
+    assert seen == []
+    assert run.origins.seeing()
