@@ -50,7 +50,7 @@ class _Writes:
 
     def last(self, tensor: torch.Tensor, since: int, anywhere: bool) -> Seen | None:
         found = self._origins.writes.to(tensor, since, anywhere)
-        return None if found is None else (self._origins.places.origin(found.place), found.function)
+        return None if found is None else Seen(self._origins.places.origin(found.place), found.function, found.version)
 
 
 class PassFinder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -14,8 +14,16 @@ from gradscope.model.facts import Write
 from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import EDITED, HERE
 
-Seen = tuple[Origin | None, str]
-"""where something was written, and by which function"""
+
+class Seen(NamedTuple):
+    """Where something was written, and by which function."""
+
+    origin: Origin | None
+    function: str
+    version: int
+    """of the tensor that was written through, after it; -1 where it keeps none"""
+
+
 NameOf = Callable[[torch.Tensor], tuple[str, int]]
 """a tensor -> what the person calls it, and the leaf whose memory it lies in"""
 _MOST = 64
@@ -70,8 +78,13 @@ def silently_written(captured: Captured, witness: WriteWitness | None, name_of: 
         for kept in read_node(node):
             if kept.state == HERE and kept.tensor is not None and kept.version_saved >= 0:
                 seen = witness.last(kept.tensor, captured.sequence_nr[number], False)
-                if seen is not None:
+                if seen is not None and (not _is_custom(node) or seen.version > kept.version_saved):
                     yield _write(number, kept, seen, name_of, silent=True)
+
+
+def _is_custom(node: Any) -> bool:
+    """A custom Function saves when its forward has run, and may have written before: only another counter tells."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def _addresses(node: Any) -> Iterator[int]:
@@ -81,6 +94,6 @@ def _addresses(node: Any) -> Iterator[int]:
 
 
 def _write(node: int, kept: Kept, seen: Seen | None, name_of: NameOf, *, silent: bool = False) -> Write:
-    origin, function = seen or (None, "")
+    origin, function, _ = seen or Seen(None, "", -1)
     name, leaf = ("", UNKNOWN) if kept.tensor is None else name_of(kept.tensor)
     return Write(node, kept.name, name, leaf, kept.version_saved, version_of(kept.tensor), origin, function, silent)

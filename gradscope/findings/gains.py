@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -45,7 +45,7 @@ def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     seed = max((norm for norm in seeds if 0 < norm < math.inf), default=0.0)
     if not norms or not seed:
         return
-    largest, smallest = max(norms, key=norms.__getitem__), min(norms, key=norms.__getitem__)
+    largest, smallest = max(norms, key=norms.__getitem__), min(_largest_of_modules(graph, norms), key=norms.__getitem__)
     explodes, vanishes = norms[largest] > GROWTH * seed, norms[smallest] < SHRINKAGE * norms[largest]
     if not explodes and not vanishes:
         return
@@ -60,6 +60,15 @@ def gains(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
         if line.log_gain < math.log(SHRINKAGE) / 2:
             size = f"has norm {norms[smallest]:.1e}, that of {graph.leaves[largest].name} {norms[largest]:.1e}"
             yield _told(graph, "vanishing", smallest, size, line)
+
+
+def _largest_of_modules(graph: BackwardGraph, norms: Mapping[int, float]) -> Iterable[int]:
+    """Of each module the leaf with the most gradient: a bias before a softmax or a normalisation has none by its nature."""
+    largest: dict[str, int] = {}
+    for leaf in sorted(norms, key=norms.__getitem__):
+        name = graph.leaves[leaf].name
+        largest[name.rpartition(".")[0] or name] = leaf
+    return largest.values()
 
 
 def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:

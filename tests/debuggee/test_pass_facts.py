@@ -100,6 +100,36 @@ def test_a_silent_write(origins: Origins) -> None:
     assert write.origin.line == sys._getframe(0).f_lineno - 5
 
 
+class Filled(torch.autograd.Function):
+    """Fills its result piece by piece, then saves it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        out[0] = x[0]
+        out[1] = x[1] * 2
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0]
+
+
+def test_what_a_custom_forward_wrote_before_it_saved_is_no_write(origins: Origins) -> None:
+    out = Filled.apply(leaf(1.0, 2.0))
+    assert facts(out.sum(), origins).writes == []
+
+
+def test_a_silent_write_into_what_a_custom_function_saved(origins: Origins) -> None:
+    out = Filled.apply(leaf(1.0, 2.0))
+    for _ in range(3):
+        alias = out.data
+        alias.mul_(2).mul_(2).mul_(2)
+    (write,) = facts(out.sum(), origins).writes
+    assert (write.function, write.silent, write.version_saved) == ("Tensor.mul_", True, 2)
+
+
 def test_writes_that_no_node_minds(origins: Origins) -> None:
     buffer = torch.zeros(2)
     weight = leaf(1.0, 2.0)

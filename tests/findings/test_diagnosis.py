@@ -313,6 +313,19 @@ class TestGains:
         cause = "the layers of line 6 multiply it by 1e-10 in all, most of it net.1 by 1e-05, net.2 by 0.001, net.0 by 0.01"
         assert found.message == f"the gradient of net.0.weight has norm 1.0e-10, that of head 1.0e+00: {cause}"
 
+    def test_a_leaf_beside_a_larger_one_of_its_module_is_no_sign(self):
+        """As the bias of keys in attention: no shift of all keys changes a softmax."""
+        drawing = graphs.Drawing()
+        bias, weight, head = drawing.leaf("net.key.bias"), drawing.leaf("net.key.weight"), drawing.leaf("head")
+        node = drawing.node("AddmmBackward0", origin=drawing.origin(FILE, 6, "y = net(x)", "net.key", "Linear"))
+        drawing.edge(node, bias, (1e-10,))
+        drawing.edge(node, weight, (1e-2,))
+        top = drawing.node("AddBackward0", origin=drawing.origin(FILE, 7, "loss = y + head"))
+        drawing.edge(top, node)
+        drawing.edge(top, head)
+        drawing.root(top)
+        assert told(drawing, (1.0,)) == []
+
     def test_ordinary_growth_is_none(self):
         assert diagnose(*rounds(20, 1.5)) == []
         assert diagnose(*rounds(20, 0.6, late=True)) == []

@@ -46,7 +46,10 @@ def test_a_training_run_is_the_same_bit_for_bit(name: str, tmp_path: Path, monke
         live.session.resume()
         view = live.ended()
         assert (view.state, view.exit and view.exit.code) == (State.ENDED, 0), live.text
-        commits = [stop.committed for stop in live.session.report().stops]
+        report = live.session.report()
+        found = [*report.findings, *(finding for stop in report.stops for finding in stop.findings)]
+        assert [finding.message for finding in found if finding.severity != "info"] == []
+        commits = [stop.committed for stop in report.stops]
         assert [(commit.exact, commit.reason) for commit in commits if commit] == [("true", "")] * 3
         assert live.errors == []
     assert ours.read_bytes() == plain.read_bytes()
