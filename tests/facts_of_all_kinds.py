@@ -24,6 +24,8 @@ def call_facts() -> f.CallFacts:
         flat_roots={1: "flat"},
         views=[f.View(1, "emb", HERE)],
         awaited=[0, 1],
+        stale_hooks=[f.StaleHook(1, "hidden", HERE), f.StaleHook(0, "")],
+        create_graph=True,
     )
 
 

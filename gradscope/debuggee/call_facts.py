@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradscope.debuggee import optimizers
+from gradscope.debuggee import optimizers, tensor_hooks
 from gradscope.debuggee.backward_call import BackwardCall
 from gradscope.debuggee.boundaries import Boundary
 from gradscope.debuggee.capture import Captured
@@ -20,7 +20,7 @@ from gradscope.debuggee.reducers import wrappers_of
 from gradscope.debuggee.shared_storage import overlapping
 from gradscope.debuggee.timeline import CallEvent
 from gradscope.model.columns import Leaf
-from gradscope.model.facts import Broadcast, CallFacts, Cut, EarlierCall, Shared, View
+from gradscope.model.facts import Broadcast, CallFacts, Cut, EarlierCall, Shared, StaleHook, View
 from gradscope.model.places import UNKNOWN, Origin
 
 _EARLIER = 32
@@ -60,6 +60,8 @@ def call_facts(
             _tell_of_before(facts, call, captured, ends, event, history)
         facts.names = dict(_names(captured, names))
         facts.shared = list(_shared(ends, origins))
+        facts.stale_hooks = list(_stale_hooks(captured, names, origins))
+        facts.create_graph = call.accumulates and call.create_graph
         facts.awaited = list(_awaited(ends))
         facts.views = list(_views(captured, names, origins))
         facts.optimizers = sorted({type(one).__name__ for one in optimizers.all_of_them(torch)})
@@ -182,6 +184,17 @@ def _awaited(ends: Ends) -> Iterator[int]:
             and not (wrapper.find_unused_parameters or wrapper.static_graph)
         ):
             yield place
+
+
+def _stale_hooks(captured: Captured, names: Names, origins: Origins | None) -> Iterator[StaleHook]:
+    """A hook stays with the node that had made the tensor when it was registered."""
+    for node in sorted({node for node, _ in captured.foreign.hooked}):
+        for _, number in captured.nodes[node].metadata.get(tensor_hooks.METADATA_KEY, ()):
+            tensor = tensor_hooks.hooked.get(number)
+            now = None if tensor is None else tensor.grad_fn
+            if tensor is not None and now is not None and now is not captured.nodes[node]:
+                wrote = None if origins is None else origins.lookup(now._sequence_nr(), now.name())
+                yield StaleHook(node, names.tensor(tensor), wrote)
 
 
 def _is_wanting(tensor: Any) -> bool:

@@ -27,6 +27,8 @@ METADATA_KEY = "gradscope.hooks"
 
 tables: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Every `_backward_hooks` table of an inner tensor of the script, by number."""
+hooked: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
+"""The tensor that each of these tables was made for."""
 node_hooks = False
 """The script has registered a hook on some node itself."""
 watching = False
@@ -150,7 +152,7 @@ def _note(frame: FrameType, table: OrderedDict[Any, Any]) -> None:
         node = tensor.grad_fn
         if node is not None:
             number = next(_numbers)
-            tables[number] = table
+            tables[number], hooked[number] = table, tensor
             node.metadata[METADATA_KEY] = (*node.metadata.get(METADATA_KEY, ()), (tensor.output_nr, number))
     except Exception:  # the script's call must go on whatever kind of tensor this is
         return

@@ -8,6 +8,7 @@ from gradscope.findings.accumulation import accumulation
 from gradscope.findings.broadcast import broadcast
 from gradscope.findings.custom import custom
 from gradscope.findings.cuts import cuts
+from gradscope.findings.cycles import reference_cycle
 from gradscope.findings.dominance import dominance
 from gradscope.findings.finding import SEVERITIES, Finding, Related
 from gradscope.findings.freed import freed
@@ -22,6 +23,7 @@ from gradscope.findings.raised import raised
 from gradscope.findings.recompute import recompute
 from gradscope.findings.record import hook_changed, not_exact
 from gradscope.findings.shared import shared_storage
+from gradscope.findings.stale_hooks import stale_hooks
 from gradscope.findings.underflow import underflow
 from gradscope.findings.zeros import zeros
 from gradscope.model.backward_graph import BackwardGraph
@@ -55,7 +57,9 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
             *broadcast(graph, tape),
             *gains(graph, tape),
             *hook_changed(graph, tape),
+            *stale_hooks(graph, tape),
             *growing(graph, tape, calls),
+            *reference_cycle(graph, tape, calls),
             *accumulation(graph, tape, calls),
             *dominance(graph, tape),
         )

@@ -99,6 +99,17 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class StaleHook:
+    """The tensor whose hook a node runs is made by another node by now: it was written in place after register_hook."""
+
+    node: int
+    name: str
+    """of the tensor; empty where nothing names it"""
+    origin: Origin | None = None
+    """the line that wrote in place"""
+
+
+@dataclass(frozen=True, slots=True)
 class SeedGiven:
     """A seed as the script gives it."""
 
@@ -134,6 +145,9 @@ class CallFacts:
     views: list[View] = field(default_factory=list)
     awaited: list[int] = field(default_factory=list)
     """leaves that a DistributedDataParallel waits for in each backward"""
+    stale_hooks: list[StaleHook] = field(default_factory=list)
+    create_graph: bool = False
+    """backward(create_graph=True): what it adds to `.grad` has a graph of its own"""
 
 
 @dataclass(frozen=True, slots=True)
