@@ -11,6 +11,7 @@ from gradscope.findings.place import at_origin, listed, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.columns import Leaf
 from gradscope.model.facts import EarlierCall, LeafHistory
+from gradscope.model.places import Origin
 from gradscope.model.tape import Tape
 from gradscope.model.tensors import NO_TENSOR
 
@@ -32,7 +33,8 @@ def accumulation(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()
     groups: dict[tuple[object, ...], _Group] = {}
     for history in graph.columns.facts.histories:
         if _holds_something(graph, tape, history):
-            same = (history.filled_by, history.unseen, history.zeroed, history.stepped, history.own_step, history.written)
+            lines = (_line(history.zeroed), _line(history.stepped))
+            same = (history.filled_by, history.unseen, *lines, history.own_step, history.written)
             groups.setdefault(same, _Group(history)).leaves.append(history.leaf)
     for group in groups.values():
         yield _told(graph, tape, group, calls)
@@ -60,7 +62,7 @@ def _told(graph: BackwardGraph, tape: Tape, group: _Group, calls: Sequence[Relat
         severity = "info"
     else:
         message, hint = _kept(holds, history, fillers, others, size)
-        severity = "warning" if _surely_kept(graph, tape, group, others) else "info"
+        severity = "warning" if _surely_kept(graph, tape, group, others) or _never_cleared(history, fillers, others) else "info"
     related = [
         *(Related(call.file, call.line, f"backward call {call.number} filled it") for call in _last_of_each_line(fillers)),
         *at_origin(history.stepped, "the step that used it, after which it was kept"),
@@ -140,9 +142,18 @@ def _surely_kept(graph: BackwardGraph, tape: Tape, group: _Group, others: Sequen
     return not fresh - owners and bool(others)
 
 
+def _never_cleared(history: LeafHistory, fillers: Sequence[EarlierCall], others: Sequence[EarlierCall]) -> bool:
+    """One line has filled it again and again, its own step has used the sum and nobody cleared it, whatever else is trained."""
+    return history.own_step and history.written and not history.unseen and not others and len(fillers) > 1
+
+
 def _optimizer(leaf: Leaf) -> str:
     """The owner without the parameter group."""
     return leaf.owner.rpartition("[")[0]
+
+
+def _line(origin: Origin | None) -> tuple[str, int] | None:
+    return None if origin is None else (origin.file, origin.line)
 
 
 def _last_of_each_line(fillers: Sequence[EarlierCall]) -> list[EarlierCall]:

@@ -66,6 +66,21 @@ def test_leaves_of_an_optimizer_that_this_call_does_not_train_are_an_info():
     assert [found.severity for found in told(history, owners=("D.Adam[0]", "G.Adam[0]"))] == ["info"]
 
 
+def test_leaves_that_one_line_filled_and_their_step_used_again_and_again_are_a_warning():
+    """The zero_grad of another optimizer was called: nobody clears these, though others are fresh."""
+    history = LeafHistory(0, (1, 2), stepped=STEP, stepped_by="SGD", own_step=True, written=True)
+    again = EarlierCall(2, "backward", FILE, 23, "g_loss.backward()")
+    owners = ("oe.SGD[0]", "oh.SGD[0]")
+    assert [found.severity for found in told(history, earlier=(SAME, again), owners=owners)] == ["warning"]
+    waits = LeafHistory(0, (1, 2), stepped=STEP, stepped_by="SGD", own_step=True)
+    assert [found.severity for found in told(waits, earlier=(SAME, again), owners=owners)] == ["info"]
+
+
+def test_leaves_cleared_at_one_line_are_told_together():
+    cleared = [LeafHistory(leaf, (1,), zeroed=at(17, code)) for leaf, code in enumerate(("oe.zero_grad()", "oh.zero_grad()"))]
+    assert [found.leaf for found in told(*cleared)] == ["G.weight, G.bias"]
+
+
 def test_leaves_that_had_their_step_beside_some_that_wait_for_theirs_are_an_info():
     mine = LeafHistory(0, (1,), stepped=STEP, stepped_by="opt_D", own_step=True)
     left = LeafHistory(1, (1,), stepped=STEP, stepped_by="opt_D")
