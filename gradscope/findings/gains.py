@@ -12,6 +12,7 @@ from gradscope.findings.place import at_node
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.places import UNKNOWN
 from gradscope.model.tape import Tape
+from gradscope.model.tensors import NO_TENSOR
 
 GROWTH = 1e6
 """The largest leaf gradient is told to explode when it is this many times the seed, and one line makes most of it."""
@@ -71,12 +72,34 @@ def _largest_of_modules(graph: BackwardGraph, norms: Mapping[int, float]) -> Ite
     return largest.values()
 
 
+def _gain(graph: BackwardGraph, tape: Tape, step: int, ends: set[int]) -> float:
+    """Of what goes on: what a layer sends to its own weights says nothing of what the layers below get."""
+    sent = tape.sent_by(step)
+    onward = [one.tensor for one in sent if graph.target[one.edge] not in ends]
+    if not onward or len(onward) == len(sent):
+        return tape.gain_by_step[step]
+    arrived = math.hypot(*(tape.norm(tensor) for _, tensor in tape.arrivals(tape.node_at(step)) if tensor != NO_TENSOR))
+    went_on = math.hypot(*(tape.norm(tensor) for tensor in onward if tensor != NO_TENSOR))
+    return went_on / arrived if arrived else math.nan
+
+
+def _ends(graph: BackwardGraph, tape: Tape) -> set[int]:
+    """Nodes from which one way leads, straight to a leaf."""
+    ends: set[int] = set()
+    for node in reversed(tape.step_node):
+        edges = graph.out_edges(node)
+        if graph.leaf_at(node) is not None or (len(edges) == 1 and graph.target[edges[0]] in ends):
+            ends.add(node)
+    return ends
+
+
 def _lines(graph: BackwardGraph, tape: Tape) -> list[_Line]:
     lines: dict[tuple[str, int], _Line] = {}
+    ends = _ends(graph, tape)
     for step, node in enumerate(tape.step_node, 1):
         origin = graph.origin_index(node)
-        gain = tape.gain_by_step[step]
-        if origin == UNKNOWN or not 0 < gain < math.inf:
+        gain = math.nan if origin == UNKNOWN else _gain(graph, tape, step, ends)
+        if not 0 < gain < math.inf:
             continue
         made = graph.columns.origins[origin]
         line = lines.setdefault((made.file, made.line), _Line())

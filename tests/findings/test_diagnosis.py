@@ -313,6 +313,22 @@ class TestGains:
         cause = "the layers of line 6 multiply it by 1e-10 in all, most of it net.1 by 1e-05, net.2 by 0.001, net.0 by 0.01"
         assert found.message == f"the gradient of net.0.weight has norm 1.0e-10, that of head 1.0e+00: {cause}"
 
+    def test_what_layers_send_to_their_own_weights_hides_nothing(self):
+        drawing = graphs.Drawing()
+        below = drawing.leaf("net.0.weight")
+        for place in range(1, 7):
+            origin = drawing.origin(FILE, 6, "y = net(x)", f"net.{place}", "Linear")
+            node = drawing.node("AddmmBackward0", origin=origin)
+            turned = drawing.node("TBackward0", origin=origin)
+            drawing.edge(turned, drawing.leaf(f"net.{place}.weight"))
+            drawing.edge(node, below, (0.03,))
+            drawing.edge(node, turned, (30.0,))
+            below = node
+        drawing.root(below)
+        (found,) = [one for one in told(drawing, (1.0,)) if one.kind == "vanishing"]
+        assert (found.leaf, found.line) == ("net.0.weight", 6)
+        assert "the layers of line 6 multiply it by 7e-07 in all" in found.message
+
     def test_a_leaf_beside_a_larger_one_of_its_module_is_no_sign(self):
         """As the bias of keys in attention: no shift of all keys changes a softmax."""
         drawing = graphs.Drawing()
