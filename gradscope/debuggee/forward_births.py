@@ -30,6 +30,8 @@ class ForwardBirths:
     """node -> itself and the nodes that were given its result"""
     _to_root: set[int] = field(default_factory=set)
     """nodes that a bad root may have got it from"""
+    _earlier: dict[int, BadValue] = field(default_factory=dict)
+    """node of a NaN -> the infinity that it may have come of"""
 
     @classmethod
     def of(cls, values: ForwardValues, roots_bad: Collection[int]) -> ForwardBirths:
@@ -43,7 +45,17 @@ class ForwardBirths:
                 if look is not None and len(found) < _MOST and _born(values, node, look, kind):
                     found.append(_told(values, node, look))
         births._note_users(values)
+        births._trace_back(values)
         return births
+
+    def _trace_back(self, values: ForwardValues) -> None:
+        """A NaN of which it is not known what it was made of comes of an infinity that may have come to it."""
+        if not self.inf:
+            return
+        for one in self.nan:
+            if not one.certain:
+                behind = _behind(values, [one.node])
+                self._earlier[one.node] = next((inf for inf in self.inf if inf.node in behind), one)
 
     def _note_users(self, values: ForwardValues) -> None:
         captured = values.captured
@@ -59,7 +71,7 @@ class ForwardBirths:
         for found in (self.nan, self.inf):
             for one in found:
                 if one.node in self._to_root or not self._users[one.node].isdisjoint(makers):
-                    return [one]
+                    return [self._earlier.get(one.node, one)]
         return []
 
 

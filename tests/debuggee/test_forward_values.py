@@ -91,6 +91,14 @@ def test_an_infinity_that_a_gradient_comes_of() -> None:
     assert (one.graph.op(bad.node), bad.inf, bad.value, bad.cause) == ("Log2Backward0", 1, -math.inf, "log2 of 0.0")
 
 
+def test_an_infinity_that_became_nan_where_nothing_is_known() -> None:
+    """The product is not kept in the dtype that the softmax is given."""
+    scale, logits = torch.tensor(11.5, dtype=torch.float16, requires_grad=True), torch.tensor([1.0, -1.0, 0.5]).half()
+    op, bad = born((scale.exp() * logits).float().log_softmax(0)[0]) or ("", None)
+    assert bad is not None
+    assert (op, bad.inf, bad.cause) == ("ExpBackward0", 1, "exp of 11.5")
+
+
 HEALTHY: dict[str, Callable[[], torch.Tensor]] = {
     "mask": lambda: leaf(1.0, 2.0).masked_fill(torch.tensor([True, False]), -math.inf).softmax(-1).square().sum(),
     "unselected NaN": lambda: torch.where(torch.tensor([True, False]), (leaf(1.0, -1.0).log() * 2), leaf(4.0, 2.0)).sum(),
