@@ -14,6 +14,7 @@ from gradscope.debuggee.live_roots import Candidate, Scope
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.post_mortem import PostMortem
 from gradscope.debuggee.stop import Stop
+from gradscope.findings.missing import KIND as MISSING
 from gradscope.protocol import messages as m
 
 if TYPE_CHECKING:
@@ -63,15 +64,17 @@ class BareStops:
                 stop.release()
 
     def after_error(self, error: Exception, told: bool, stops: bool) -> None:
-        """The script ends with an exception: say what explains it, unless its call was told of, and stop if that is wanted."""
+        """The script ends with an exception: say what explains it, and stop if that is wanted.
+
+        A call that was told of says by itself what is wrong in its pass, but not what it asks for in vain.
+        """
         with self._server.turn, self._at_work():
             failure = PostMortem(error, self._origins, self._server.calls)
-            if told and failure.by_backward:
-                return
-            found = failure.findings()
+            told = told and failure.by_backward
+            found = [one for one in failure.findings() if not told or one.kind == MISSING]
             if found:
                 self._server.link.send(m.Diagnosed(found))
-            if stops and (found or self._alive(failure.scopes)):
+            if stops and not told and (found or self._alive(failure.scopes)):
                 self.at(failure.call, "error", failure.words, failure.scopes, failure.frame, failure.traceback)
 
     def _alive(self, scopes: Sequence[Scope]) -> Sequence[Candidate]:

@@ -43,12 +43,15 @@ _BY_MESSAGE: tuple[tuple[str, Rule], ...] = (
     ("grad can be implicitly created only for", refused_calls.nonscalar),
     ("Mismatch in shape: grad_output", refused_calls.seed),
     ("grad_output[", refused_calls.seed),
+    (" tensors and ", refused_calls.number_of_seeds),
     ("backward through the graph a second time", refused_calls.freed),
     ("modified by an inplace operation", refused_calls.modified),
     ("Recomputed values for the following tensors", refused_calls.recomputed),
     ("different number of tensors was saved during", refused_calls.recomputed),
     ("an incorrect number of gradients", refused_calls.custom),
     ("returned an invalid gradient", refused_calls.custom),
+    ("more than one element of the written-to tensor refers to a single memory", refused_writes.overlapping),
+    ("missing 1 required positional argument: 'closure'", refused_steps.closure),
     ("derivative for ", refused_tensors.no_derivative),
 )
 """What torch says, and who explains it; the first that fits."""

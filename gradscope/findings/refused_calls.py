@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from dataclasses import replace
 
 from gradscope.findings.error_texts import OUTSIDE, found, line, name, pick
 from gradscope.findings.finding import Finding
-from gradscope.model.facts import ErrorFacts
+from gradscope.model.facts import ErrorFacts, TensorThere
 
 
 def no_graph(facts: ErrorFacts) -> Finding:
@@ -24,24 +26,43 @@ def no_graph(facts: ErrorFacts) -> Finding:
 
 def input_without_gradient(facts: ErrorFacts) -> Finding:
     tensor = pick(facts, lambda one: not one.requires_grad and one.role == "argument")
-    return _found(
+    finding = _found(
         facts,
         f"{line(facts)} asks for the gradient of {name(tensor)}, which requires none",
         f"call {name(tensor, 'x')}.requires_grad_() before the forward that uses it",
         "missing-gradient",
+        tensor,
     )
+    return replace(finding, leaf=name(tensor, ""))
 
 
 def unused(facts: ErrorFacts) -> Finding:
     index = re.search(r"at index (\d+)", facts.message)
-    which = f"the tensor at index {index[1]} of its inputs" if index else "one of its inputs"
-    return _found(
+    asked = _input(facts.site.expression if facts.site else "", int(index[1])) if index else ""
+    which = asked or (f"the tensor at index {index[1]} of its inputs" if index else "one of its inputs")
+    finding = _found(
         facts,
         f"{line(facts)} asks for the gradient of {which}, and the result does not depend on it",
         "use the very tensor that the forward used (not a view, a copy or a new one made of it); allow_unused=True gives None "
         "instead of an error",
         "missing-gradient",
     )
+    return replace(finding, leaf=asked)
+
+
+def _input(call: str, index: int) -> str:
+    """What is written at that place of the inputs: `b` of `torch.autograd.grad(y, (a, b))`; empty where that is not plain."""
+    try:
+        tree = ast.parse(call, mode="eval").body
+    except SyntaxError:
+        return ""
+    if not isinstance(tree, ast.Call):
+        return ""
+    inputs = next((one.value for one in tree.keywords if one.arg == "inputs"), tree.args[1] if len(tree.args) > 1 else None)
+    if isinstance(inputs, ast.Tuple | ast.List):
+        plain = not any(isinstance(one, ast.Starred) for one in inputs.elts) and index < len(inputs.elts)
+        return ast.unparse(inputs.elts[index]) if plain else ""
+    return ast.unparse(inputs) if isinstance(inputs, ast.Name | ast.Attribute | ast.Subscript) and index == 0 else ""
 
 
 def nonscalar(facts: ErrorFacts) -> Finding:
@@ -59,6 +80,20 @@ def nonscalar(facts: ErrorFacts) -> Finding:
 def seed(facts: ErrorFacts) -> Finding:
     message = f"the seed does not fit its root at {line(facts)}: {_first(facts)}"
     return _found(facts, message, "a seed has the shape, the dtype and the device of its root", "seed-mismatch")
+
+
+def number_of_seeds(facts: ErrorFacts) -> Finding | None:
+    """One seed a root is asked for."""
+    said = re.search(r"got (\d+) tensors and (\d+) gradients", facts.message)
+    if said is None:
+        return None
+    return _found(
+        facts,
+        f"{line(facts)} has {said[1]} root{'' if said[1] == '1' else 's'} and {said[2]} seed{'' if said[2] == '1' else 's'}: "
+        "each root wants its own",
+        "give as many seeds as roots, in their order; None for a root that is a scalar",
+        "seed-mismatch",
+    )
 
 
 def freed(facts: ErrorFacts) -> Finding:
@@ -103,9 +138,9 @@ def any_call(facts: ErrorFacts) -> Finding:
     return _found(facts, f"{line(facts)} raised {facts.type} in the backward pass: {_first(facts)}", "", OUTSIDE)
 
 
-def _found(facts: ErrorFacts, message: str, hint: str, kind: str) -> Finding:
+def _found(facts: ErrorFacts, message: str, hint: str, kind: str, tensor: TensorThere | None = None) -> Finding:
     look = f"gradscope --stop-at {facts.call} stops there, and shows the pass" if facts.call else ""
-    return found(facts, message, "; ".join(part for part in (hint, look) if part), kind=kind)
+    return found(facts, message, "; ".join(part for part in (hint, look) if part), kind=kind, tensor=tensor)
 
 
 def _first(facts: ErrorFacts) -> str:

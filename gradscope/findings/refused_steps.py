@@ -144,6 +144,18 @@ def scaler(facts: ErrorFacts) -> Finding | None:
     return None
 
 
+def closure(facts: ErrorFacts) -> Finding | None:
+    """`step()` of an optimizer that computes the loss itself, several times a step."""
+    if not facts.optimizer:
+        return None
+    return found(
+        facts,
+        f"{line(facts)} gives no closure, and {facts.optimizer} needs one: it computes the loss and its gradients itself, "
+        "several times a step",
+        "optimizer.step(closure), where closure() clears the gradients, computes the loss, calls backward() and returns the loss",
+    )
+
+
 def not_finite(facts: ErrorFacts) -> Finding:
     return found(
         facts,

@@ -7,6 +7,22 @@ from gradscope.findings.finding import Finding, Related
 from gradscope.model.facts import ErrorFacts, TensorThere
 
 
+def overlapping(facts: ErrorFacts) -> Finding | None:
+    """Several elements of the tensor are one number in memory."""
+    tensor = target(facts) or pick(facts, lambda one: one.role == "inside" and one.requires_grad)
+    if tensor is None:
+        return None
+    it = name(tensor, "the tensor")
+    return found(
+        facts,
+        f"several elements of {it} lie on one number in memory, as expand() makes them, and {line(facts)} would write them one "
+        "by one",
+        f"copy the elements first ({it}.clone(), nn.Parameter(x.expand(...).clone())); to train one number for all of them keep "
+        "that one as the leaf and expand it in the forward",
+        tensor=tensor,
+    )
+
+
 def leaf(facts: ErrorFacts) -> Finding:
     """`w.add_(1)`, `w[0] = 1`, `w -= lr * w.grad` outside no_grad."""
     tensor = pick(facts, lambda one: one.leaf and one.requires_grad and one.role == "target", _is_leaf, _views_one)

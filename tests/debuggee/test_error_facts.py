@@ -129,6 +129,35 @@ def parameter_rebound():
     layer.weight = layer.weight * 2
 
 
+def write_into_expanded():
+    bias = torch.ones(1).expand(4)
+    bias.add_(1)
+
+
+def step_of_an_expanded_parameter():
+    bias = nn.Parameter(torch.ones(1).expand(4))
+    optimizer = torch.optim.SGD([bias], lr=0.1)
+    bias.sum().backward()
+    optimizer.step()
+
+
+def step_without_its_closure():
+    weight = torch.ones(3, requires_grad=True)
+    torch.optim.LBFGS([weight]).step()
+
+
+def gradient_of_a_constant():
+    weight = torch.ones(3, requires_grad=True)
+    image = torch.ones(3)
+    score = (weight * image).sum()
+    torch.autograd.grad(score, image)
+
+
+def gradient_of_what_is_not_used():
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    torch.autograd.grad(a.sum(), (a, b))
+
+
 def hook_on_a_constant():
     mask = torch.ones(3)
     mask.register_hook(print)
@@ -159,6 +188,11 @@ def hook_on_a_constant():
         (gradient_that_is_not_there, "nonleaf-grad", "weight.grad is None at weight.grad.zero_"),
         (gradient_never_made, "missing-gradient", "weight.grad is None at 2 * weight.grad"),
         (parameter_rebound, "outside-backward", "layer.weight = layer.weight * 2 (test_error_facts.py:"),
+        (write_into_expanded, "outside-backward", "several elements of bias lie on one number in memory"),
+        (step_of_an_expanded_parameter, "outside-backward", "several elements of bias lie on one number in memory"),
+        (step_without_its_closure, "outside-backward", "torch.optim.LBFGS([weight]).step() (test_error_facts.py:"),
+        (gradient_of_a_constant, "missing-gradient", "torch.autograd.grad(score, image) (test_error_facts.py:"),
+        (gradient_of_what_is_not_used, "missing-gradient", "torch.autograd.grad(a.sum(), (a, b)) (test_error_facts.py:"),
         (hook_on_a_constant, "outside-backward", "no gradient will reach mask, which requires none"),
     ],
 )
@@ -218,3 +252,10 @@ def test_a_backward_call_is_explained_by_its_message() -> None:
     assert [(one.kind, one.call) for one in found] == [("freed-graph", 1), ("nonscalar-root", 1), ("no-graph", 1)]
     assert found[1].message.startswith("scores has shape [3], and scores.backward()")
     assert found[2].message.startswith("loss has no graph behind it")
+
+
+@pytest.mark.parametrize(("act", "leaf"), [(gradient_of_a_constant, "image"), (gradient_of_what_is_not_used, "b")])
+def test_the_input_without_a_gradient_is_named(act: Callable[[], object], leaf: str) -> None:
+    [finding] = explained(act)
+    assert finding.leaf == leaf
+    assert f"asks for the gradient of {leaf}" in finding.message

@@ -134,3 +134,17 @@ def test_a_call_that_nobody_looked_at_is_explained_by_its_message(scripts: Scrip
     [finding] = scripts.headless("script.py", configure=Configure(stop_at="never", record=1)).only(Diagnosed).findings
     assert (finding.kind, finding.line, finding.call) == ("freed-graph", 6, 2)
     assert "--stop-at 2" in finding.hint
+
+
+def test_a_recorded_call_that_asks_in_vain_is_explained(scripts: Scripts) -> None:
+    scripts.write(
+        "import torch\n"
+        "a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)\n"
+        "torch.autograd.grad(a.sum(), (a, b))\n"
+    )
+    outcome = scripts.headless("script.py", configure=RECORD)
+    assert outcome.code == 1
+    (diagnosed,) = outcome.all(Diagnosed)
+    assert [(one.kind, one.severity, one.leaf, one.line, one.call) for one in diagnosed.findings] == [
+        ("missing-gradient", "error", "b", 3, 1)
+    ]
