@@ -20,6 +20,12 @@ _HINT = (
     "(clamp, eps) before the call: a where() after it does not help, since 0 times infinity is NaN"
 )
 
+_PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Mv", "Addmv", "Dot", "Linear", "Convolution", "Einsum")
+_FACTOR = (
+    "it multiplies with the other factor, which was infinite or NaN in the forward, or the product overflows its dtype: look at "
+    "what goes into that line (torch.isfinite(x).all()); a mask that multiplies by 0 makes NaN of it, torch.where leaves it out"
+)
+
 
 def origins(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     """The first step that makes a non-finite gradient out of finite ones."""
@@ -87,7 +93,8 @@ def _origin(graph: BackwardGraph, tape: Tape, node: int, tensor: int, target: in
         f"{name(graph, node)} makes {_word(tape, tensor)}{where} out of a finite gradient, and sends it to {name(graph, target)}"
         f"{_why(tape, node, index, value)}{_later(graph, tape, node, tensor)}"
     )
-    return at_node(graph, node, KIND, "error", message, _HINT, index=index, value=value)
+    hint = _FACTOR if graph.short(node) in _PRODUCTS else _HINT
+    return at_node(graph, node, KIND, "error", message, hint, index=index, value=value)
 
 
 def _why(tape: Tape, node: int, index: tuple[int, ...] | None, value: float | None) -> str:

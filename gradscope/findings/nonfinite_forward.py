@@ -109,7 +109,10 @@ def _told(graph: BackwardGraph, tape: Tape, bad: BadValue, at: int) -> Finding:
     where = f" at {list(bad.index)}" if bad.index else ""
     verb = "gives" if bad.certain else "is the first known to give"
     cause = f" ({bad.cause})" if bad.cause else ""
-    message = f"{name(graph, node)} {verb} {_word(bad)}{where} in the forward{cause}{_effect(graph, tape, bad, at, spreads)}"
+    made = f"{name(graph, node)} {verb} {_word(bad)}{where} in the forward{cause}"
+    if graph.leaf_at(node) is not None:
+        made = f"{name(graph, node)} holds {_word(bad)}{where} before the forward begins"
+    message = f"{made}{_effect(graph, tape, bad, at, spreads)}"
     related: list[Related] = []
     if at not in (UNKNOWN, node) and not facts.roots_bad and (origin := graph.origin(at)) is not None:
         related.append(Related(origin.file, origin.line, "spreads it in the backward pass"))
@@ -143,6 +146,9 @@ def _word(bad: BadValue) -> str:
 
 
 def _hint(graph: BackwardGraph, bad: BadValue) -> str:
+    place = graph.leaf_at(bad.node)
+    if place is not None and graph.leaves[place].owner:
+        return "an earlier step wrote it there: look at the first call whose gradients are not finite (--break nan stops there)"
     if "held it already" in bad.cause:
         return "it came with the data: look at where that is read, scaled or made (torch.isfinite(x).all())"
     op = graph.short(bad.node)

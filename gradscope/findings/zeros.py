@@ -176,6 +176,12 @@ def _hint(graph: BackwardGraph, node: int) -> str:
         return "its derivative is zero everywhere; a straight-through estimator is x + (f(x) - x).detach()"
     if op == "ThresholdBackward":
         return "ReLU is piecewise linear, with a second derivative of zero; use a smooth activation (tanh, softplus, silu)"
+    if op in ("Softmax", "LogSoftmax") and 1 in (graph.shape(node) or ()):
+        return (
+            "over a dimension of size 1 it is constant, whatever goes in: look at its dim, or use a sigmoid for one output"
+        )
+    if op == "Embedding":
+        return "every index that gets a gradient is padding_idx, whose row has none: look at the indices"
     if op in ("Sigmoid", "Tanh", "Softmax", "LogSoftmax"):
         return _SATURATED
     if op in ("Index", "Gather", "Select", "Slice", "MaskedFill", "Where", "MaskedSelect", "IndexSelect"):

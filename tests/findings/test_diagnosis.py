@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 
+import drawn_passes
 import graphs
 import pytest
 
@@ -97,6 +98,22 @@ class TestZero:
         told_so = "RoundBackward0 at line 2 (t2 = op2()) gets a gradient (2 elements that are not zero) and sends only zeros on"
         assert found.message == f"{told_so}; the gradient of w is zero"
         assert "straight-through" in found.hint
+
+    @pytest.mark.parametrize(
+        ("op", "shape", "hint"),
+        [
+            ("SoftmaxBackward0", (3, 1), "over a dimension of size 1 it is constant"),
+            ("SoftmaxBackward0", (3,), "it is saturated"),
+            ("EmbeddingBackward0", (3, 4), "every index that gets a gradient is padding_idx"),
+        ],
+    )
+    def test_what_to_try_where_the_gradient_ends(self, op, shape, hint):
+        drawing = drawn_passes.chain((op, 5, "y = f(w)"), shape=shape)
+        drawing.locals[1, 0] = (0.0,) * math.prod(shape)
+        graph = drawing.graph()
+        (found,) = diagnose(graph, drawing.tape(graph, [(1.0,) * math.prod(shape)]))
+        assert (found.kind, found.op) == ("zero-gradient", op)
+        assert found.hint.startswith(hint)
 
     def test_contributions_that_cancel(self):
         drawing = graphs.Drawing()

@@ -137,3 +137,16 @@ def test_zeros_of_the_same_node_are_not_told_beside_it():
     tape.columns.facts.forward, tape.columns.facts.roots_bad = [BadValue(1, nan=1, numel=1)], [0]
     (found,) = diagnose(graph, tape)
     assert (found.kind, found.hint[:17]) == ("nonfinite-forward", "no target counts:")
+
+
+def test_a_parameter_that_an_earlier_step_has_spoilt():
+    (found,) = told(BadValue(0, nan=1, numel=3, index=(1,), cause="it held it already"), roots_bad=[0])
+    assert found.message.startswith("the leaf w holds NaN in 1 of 3 elements at [1] before the forward begins: loss takes it up")
+    assert found.hint.startswith("an earlier step wrote it there")
+
+
+def test_a_product_with_an_infinite_factor():
+    drawing = passes.chain(("MmBackward0", 7, "y = x @ w"))
+    drawing.locals[1, 0] = (1.0, NAN, 1.0)
+    (found,) = diagnose(*passes.passed(drawing))
+    assert found.hint.startswith("it multiplies with the other factor, which was infinite or NaN in the forward")
