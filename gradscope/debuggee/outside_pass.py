@@ -34,6 +34,8 @@ from gradscope.protocol import messages as m
 if TYPE_CHECKING:
     from gradscope.debuggee.serve import Server
 
+_WITHOUT_CALL = 2
+"""The step that is looked into though no backward call came before: one alone makes schedulers content."""
 _PATIENCE = 10
 """Steps after which a parameter that never had a gradient is looked into once more."""
 
@@ -91,7 +93,7 @@ class OutsidePass:
         since, known.last = known.last, event.tick
         with torch._C.DisableTorchFunction():  # no mode of the script's sees us look
             known.never = [one for one in known.never if _has_none(one())]
-            if not closure and self._history.timeline.calls:
+            if not closure and (self._history.timeline.calls or known.steps == _WITHOUT_CALL):
                 self._look(optimizer, known, event, since)
         if not closure and _makes_no_nodes(optimizer) and self._origins.seeing():
             self._origins.pause()  # torch's own in-place functions, hundreds a step
@@ -138,7 +140,7 @@ class OutsidePass:
         """There is no gradient, or a zero_grad after the last backward call has left zeros."""
         gradients = [tensor.grad for _, _, tensor in parameters(optimizer) if tensor.grad is not None]
         timeline = self._history.timeline
-        if not gradients or not any(zero.cleared for zero in timeline.zeros_after(timeline.calls[-1].tick)):
+        if not gradients or not timeline.calls or not any(zero.cleared for zero in timeline.zeros_after(timeline.calls[-1].tick)):
             return not gradients
         return all(map(is_empty, gradients))
 

@@ -71,7 +71,7 @@ def _call(call: EarlierCall, here: str) -> str:
 def orphans(step: StepFacts) -> Iterator[Finding]:
     """Parameters that only the optimizer holds any more: the network has got new ones since."""
     lost = [one.name for one in step.parameters if not one.held and not one.ever and one.gradient == "none"]
-    if not lost:
+    if not lost or not step.calls_before:
         return
     where = written(step.origin) if step.origin else f"a step of {step.optimizer}"
     one = len(lost) == 1

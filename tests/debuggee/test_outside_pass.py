@@ -337,6 +337,26 @@ def test_a_step_before_any_backward_is_not_told_of(run: Run) -> None:
     assert run.found == []
 
 
+def test_steps_without_any_backward(run: Run) -> None:
+    net = nn.Linear(2, 1)
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(4):
+        opt.step()
+    (found,) = run.found
+    assert (found.kind, found.severity, found.leaf) == ("step-without-gradient", "info", "net.weight, net.bias")
+    assert found.message.endswith(": no backward call came before it")
+
+
+def test_steps_with_gradients_that_are_set_by_hand(run: Run) -> None:
+    net = nn.Linear(2, 1)
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(4):
+        for parameter in net.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        opt.step()
+    assert run.found == []
+
+
 def test_nothing_is_kept_alive(run: Run) -> None:
     net = nn.Linear(2, 1)
     opt = torch.optim.Adam(net.parameters())
