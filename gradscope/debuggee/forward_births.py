@@ -16,6 +16,8 @@ from gradscope.model.places import UNKNOWN
 
 _MEANT = ("MaskedFill", "MaskedScatter", "Where", "IndexPut", "IndexFill", "Scatter", "Copy", "Fill")
 """An infinity that these put there is what somebody wrote down."""
+_HANDED_ON = ("Add", "Sub", "Cat", "Stack", "CopySlices")
+"""An infinity that these give may have been given to them, as the mask that is added to scores is."""
 _MOST = 64
 """candidates"""
 
@@ -49,13 +51,13 @@ class ForwardBirths:
         return births
 
     def _trace_back(self, values: ForwardValues) -> None:
-        """A NaN of which it is not known what it was made of comes of an infinity that may have come to it."""
-        if not self.inf:
-            return
-        for one in self.nan:
-            if not one.certain:
+        """A NaN comes of an infinity that was made before it, or may have been; but 0 * log(0) is a matter of that product."""
+        ops = values.captured.ops
+        made = [inf for inf in self.inf if not ops[inf.node].startswith(_HANDED_ON)]
+        for one in self.nan if made else ():
+            if not one.certain or not ops[one.node].startswith("Mul"):
                 behind = _behind(values, [one.node])
-                self._earlier[one.node] = next((inf for inf in self.inf if inf.node in behind), one)
+                self._earlier[one.node] = next((inf for inf in made if inf.node in behind), one)
 
     def _note_users(self, values: ForwardValues) -> None:
         captured = values.captured

@@ -99,6 +99,20 @@ def test_an_infinity_that_became_nan_where_nothing_is_known() -> None:
     assert (op, bad.inf, bad.cause) == ("ExpBackward0", 1, "exp of 11.5")
 
 
+def test_an_infinity_over_an_infinity() -> None:
+    large = leaf(100.0, 1.0).exp()
+    op, bad = born((large / large.sum()).sum()) or ("", None)
+    assert bad is not None
+    assert (op, bad.inf, bad.index, bad.cause) == ("ExpBackward0", 1, (0,), "exp of 100.0")
+
+
+def test_a_mask_that_is_added_is_not_what_made_nan() -> None:
+    bias = torch.tensor([-math.inf, -math.inf])
+    op, bad = born((leaf(1.0, 2.0) * 2 + bias).softmax(-1).sum()) or ("", None)
+    assert bad is not None
+    assert (op, bad.nan) == ("SoftmaxBackward0", 2)
+
+
 HEALTHY: dict[str, Callable[[], torch.Tensor]] = {
     "mask": lambda: leaf(1.0, 2.0).masked_fill(torch.tensor([True, False]), -math.inf).softmax(-1).square().sum(),
     "unselected NaN": lambda: torch.where(torch.tensor([True, False]), (leaf(1.0, -1.0).log() * 2), leaf(4.0, 2.0)).sum(),
