@@ -59,14 +59,15 @@ class _Reasons:
     def _told(self, reason: _Reason, severity: str, owner: str, asked: bool, leaves: Sequence[Leaf]) -> Finding:
         first, names, several = leaves[0], [leaf.name for leaf in leaves], len(leaves) > 1
         origin = self.graph.columns.origins[first.origin] if first.origin != UNKNOWN else None
+        place = origin or (self.calls[0] if self.calls else None)  # of a module's parameter the line that made it is not known
         steps = f", though {owner} steps {'them' if several else 'it'}" if owner else ""
         return Finding(
             kind=KIND,
             severity=severity,
             message=f"{listed(names)} {'get' if several else 'gets'} no gradient{steps}: {reason.why}",
             hint=reason.hint,
-            file=origin.file if origin else "",
-            line=origin.line if origin else 0,
+            file=place.file if place else "",
+            line=place.line if place else 0,
             related=(*reason.related, *(self.calls if asked else ())),
             leaf=", ".join(names),
         )

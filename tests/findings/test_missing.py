@@ -32,7 +32,7 @@ def told(drawing, inputs=False, **facts):
 
 def test_a_module_that_takes_no_part():
     (found,) = told(net("aux.weight"))
-    assert (found.severity, found.leaf) == ("warning", "aux.weight")
+    assert (found.severity, found.leaf, found.line) == ("warning", "aux.weight", CALL.line)
     assert found.message == (
         "aux.weight gets no gradient, though SGD[0] steps it: loss uses nothing that aux makes: it did not run, or its result "
         "was not used"
