@@ -177,9 +177,7 @@ def _hint(graph: BackwardGraph, node: int) -> str:
     if op == "ThresholdBackward":
         return "ReLU is piecewise linear, with a second derivative of zero; use a smooth activation (tanh, softplus, silu)"
     if op in ("Softmax", "LogSoftmax") and 1 in (graph.shape(node) or ()):
-        return (
-            "over a dimension of size 1 it is constant, whatever goes in: look at its dim, or use a sigmoid for one output"
-        )
+        return "over a dimension of size 1 it is constant, whatever goes in: look at its dim, or use a sigmoid for one output"
     if op == "Embedding":
         return "every index that gets a gradient is padding_idx, whose row has none: look at the indices"
     if op in ("Sigmoid", "Tanh", "Softmax", "LogSoftmax"):
@@ -188,8 +186,10 @@ def _hint(graph: BackwardGraph, node: int) -> str:
         return "what it picks or masks leaves out every element that gets a gradient: look at the index or the mask"
     if op in ("Mul", "Div", "MulScalar"):
         return "the factor that it multiplies with is zero"
+    if op in ("Mm", "Addmm", "Bmm", "Mv", "Dot", "Convolution"):
+        return "what it multiplies with is zero: weights that start at zero, or an input of zeros"
     if op in ("Relu", "Threshold", "LeakyRelu", "Elu"):
-        return "every unit is on the flat side: look at the bias and the initial weights before it"
+        return "every unit is on the flat side: look at the bias and the weights before it (in a hinge loss all are right)"
     if op in CLIPPING:
         return "every element lies outside the bounds, where the slope is zero"
     return "zero is not None: the leaf is connected, but nothing comes through here"

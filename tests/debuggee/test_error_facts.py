@@ -158,6 +158,11 @@ def gradient_of_what_is_not_used():
     torch.autograd.grad(a.sum(), (a, b))
 
 
+def too_few_seeds():
+    x = torch.ones(2, requires_grad=True)
+    torch.autograd.grad([x.sin(), x.cos()], x, grad_outputs=[torch.ones(2)])
+
+
 def hook_on_a_constant():
     mask = torch.ones(3)
     mask.register_hook(print)
@@ -193,6 +198,7 @@ def hook_on_a_constant():
         (step_without_its_closure, "outside-backward", "torch.optim.LBFGS([weight]).step() (test_error_facts.py:"),
         (gradient_of_a_constant, "missing-gradient", "torch.autograd.grad(score, image) (test_error_facts.py:"),
         (gradient_of_what_is_not_used, "missing-gradient", "torch.autograd.grad(a.sum(), (a, b)) (test_error_facts.py:"),
+        (too_few_seeds, "seed-mismatch", "torch.autograd.grad([x.sin(), x.cos()], x, grad_outputs=[torch.ones(2)])"),
         (hook_on_a_constant, "outside-backward", "no gradient will reach mask, which requires none"),
     ],
 )

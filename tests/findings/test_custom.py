@@ -5,6 +5,7 @@ from drawn_passes import FILE, at
 
 from gradscope.findings import diagnose
 from gradscope.findings.finding import Related
+from gradscope.model.columns import Hook
 from gradscope.model.facts import Mutated
 from gradscope.model.places import CodePlace
 
@@ -80,3 +81,19 @@ def test_none_for_an_input_that_requires_a_gradient():
 def test_a_sound_one_is_none():
     drawing, half = drawn()
     assert of_custom(*passes.passed(drawing, (1.0,)), half) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hook 'clip' has changed the size of value", "has changed the size of the gradient"),
+        ("hook 'clip' has returned an incorrect object (got float, but expected None or Tensor)", "has returned an incorrect"),
+    ],
+)
+def test_a_hook_whose_result_torch_refuses(text, said):
+    graph, tape = passes.failed(passes.chain(("ExpBackward0", 22, "y = w.exp()")), 1, text)
+    graph.columns.hooks = [Hook(1, 0, "tensor", "look"), Hook(1, 0, "tensor", "Net.clip", CodePlace(FILE, 9, "Net.clip", 10))]
+    (found,) = [one for one in diagnose(graph, tape) if one.kind == "hook-changed"]
+    assert (found.severity, found.op, found.line, found.related) == ("error", "ExpBackward0", 22, (Related(FILE, 9, "the hook"),))
+    assert found.message.startswith(f"the hook clip (bug.py:9) {said}")
+    assert "at ExpBackward0 at line 22 (y = w.exp()), and torch refuses that" in found.message

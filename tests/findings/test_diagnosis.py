@@ -105,6 +105,7 @@ class TestZero:
             ("SoftmaxBackward0", (3, 1), "over a dimension of size 1 it is constant"),
             ("SoftmaxBackward0", (3,), "it is saturated"),
             ("EmbeddingBackward0", (3, 4), "every index that gets a gradient is padding_idx"),
+            ("MmBackward0", (3, 4), "what it multiplies with is zero"),
         ],
     )
     def test_what_to_try_where_the_gradient_ends(self, op, shape, hint):
