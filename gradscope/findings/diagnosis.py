@@ -43,7 +43,7 @@ def diagnose(graph: BackwardGraph, tape: Tape, *, inputs: bool = False, call: Re
     return worst_first(
         (
             *not_exact(graph, tape),
-            *raised(graph, tape),
+            *raised(graph, tape, calls),
             *freed(graph, tape),
             *recompute(graph, tape),
             *custom(graph, tape),

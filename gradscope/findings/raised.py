@@ -1,10 +1,10 @@
-"""A backward of the person's own that raised, and a hook whose result torch refuses."""
+"""A backward of the person's own that raised, a hook whose result torch refuses, and seeds that are too few or too many."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gradscope.findings.custom import returned_wrong
 from gradscope.findings.finding import Finding, Related
@@ -18,9 +18,14 @@ from gradscope.model.tape import Tape
 _HOOK = re.compile(r"hook '(?P<name>.*)' has (?P<did>changed the \w+ of value|returned an incorrect object.*)", re.DOTALL)
 
 
-def raised(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
+_SEEDS = re.compile(r"got (\d+) tensors and (\d+) gradients")
+
+
+def raised(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> Iterator[Finding]:
     """The custom Function whose backward ended the pass; of torch's own nodes the exception itself says it best."""
     failure = tape.failure
+    if failure is not None and (counts := _SEEDS.search(failure.message)) is not None:
+        yield _miscounted(int(counts[1]), int(counts[2]), calls)
     if failure is not None and (said := _HOOK.search(failure.message)) is not None:
         yield _refused(graph, failure.node, said["name"], said["did"].splitlines()[0].replace("of value", "of the gradient"))
     if failure is None or failure.node not in graph.columns.backward_code:
@@ -33,6 +38,14 @@ def raised(graph: BackwardGraph, tape: Tape) -> Iterator[Finding]:
     hint = "nothing goes on from there: what lies behind it gets no gradient in this call"
     where = Related(file, line, "raised here" if failure.file else "its backward")
     yield at_node(graph, failure.node, "custom-function", "error", message, hint, related=(where,))
+
+
+def _miscounted(roots: int, seeds: int, calls: Sequence[Related]) -> Finding:
+    counts = f"{roots} root{'s' if roots != 1 else ''} and {seeds} seed{'s' if seeds != 1 else ''}"
+    message = f"the call has {counts}: each root wants its own"
+    hint = "give as many seeds as roots, in their order; None for a root that is a scalar"
+    file, line = (calls[0].file, calls[0].line) if calls else ("", 0)
+    return Finding("seed-mismatch", "error", message, hint, file=file, line=line)
 
 
 def _refused(graph: BackwardGraph, node: int, called: str, did: str) -> Finding:

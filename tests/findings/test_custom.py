@@ -97,3 +97,10 @@ def test_a_hook_whose_result_torch_refuses(text, said):
     assert (found.severity, found.op, found.line, found.related) == ("error", "ExpBackward0", 22, (Related(FILE, 9, "the hook"),))
     assert found.message.startswith(f"the hook clip (bug.py:9) {said}")
     assert "at ExpBackward0 at line 22 (y = w.exp()), and torch refuses that" in found.message
+
+
+def test_fewer_seeds_than_roots():
+    graph, tape = passes.failed(passes.chain(("SinBackward0", 4, "a = w.sin()")), 1, "got 2 tensors and 1 gradients")
+    (found,) = [one for one in diagnose(graph, tape, call=Related(FILE, 5, "the call")) if one.kind == "seed-mismatch"]
+    assert (found.severity, found.line) == ("error", 5)
+    assert found.message == "the call has 2 roots and 1 seed: each root wants its own"
