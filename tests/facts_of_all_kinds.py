@@ -23,6 +23,7 @@ def call_facts() -> f.CallFacts:
         names={0: "loss", 2: "hidden"},
         flat_roots={1: "flat"},
         views=[f.View(1, "emb", HERE)],
+        trained=[2],
         awaited=[0, 1],
         stale_hooks=[f.StaleHook(1, "hidden", HERE), f.StaleHook(0, "")],
         create_graph=True,

@@ -88,6 +88,11 @@ def _tell_of_before(
         facts.old_nodes, facts.bridge = len(old), max(old, default=(0, UNKNOWN))[1]
     if call.accumulates:  # autograd.grad adds nothing to what is there
         facts.histories = history.leaves.of(event, ends.tensors)
+    facts.trained = [
+        place
+        for place, (leaf, tensor) in enumerate(zip(ends.leaves, ends.tensors, strict=True))
+        if leaf.node == UNKNOWN and tensor is not None and history.leaves.filled_before(tensor)
+    ]
     facts.earlier = _with_those_that_filled(facts, history)
     if call.reason != "call":
         return

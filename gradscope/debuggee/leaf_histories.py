@@ -27,6 +27,8 @@ class _Known:
     """tick of the last call that found nothing in its `.grad`"""
     filled: list[tuple[int, int]] = field(default_factory=list)
     """tick and number of the calls that have added to it"""
+    ever: bool = False
+    """some call has, though it may have been cleared since"""
     version: int | None = None
     """of the leaf, when the last of them began"""
 
@@ -59,8 +61,14 @@ class LeafHistories:
         for leaf in leaves:
             known = self._of_leaf(leaf)
             known.filled.append((call.tick, call.number))
+            known.ever = True
             known.version = _version(leaf)
             del known.filled[:-_MOST]
+
+    def filled_before(self, leaf: Any) -> bool:
+        """Whether some call has added to its `.grad`."""
+        known = self._known.get(id(leaf))
+        return known is not None and known.leaf() is leaf and known.ever
 
     def _of_leaf(self, leaf: Any) -> _Known:
         number = id(leaf)

@@ -38,12 +38,14 @@ def wanting(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[
     hidden = reaches_unseen(graph)
     steps = {_optimizer(leaf) for leaf in graph.reached if leaf.owner}
     lost = behind_hollow_roots(graph)
-    awaited = set(graph.columns.facts.awaited)
+    facts = graph.columns.facts
+    awaited = set(facts.awaited)
+    waiting = set(facts.trained).difference(leaf for cut in facts.cuts for leaf in cut.leaves)
     for place, leaf in enumerate(graph.leaves):
         asked = leaf.kind == "input" or (named and leaf.target)
         if leaf.node != UNKNOWN or not leaf.requires_grad or ((inputs or hidden) and not asked):
             continue
-        owned = bool(leaf.owner) and _optimizer(leaf) in steps
+        owned = bool(leaf.owner) and _optimizer(leaf) in steps and place not in waiting
         matters = asked or owned or place in lost or place in awaited
         yield Wanting(place, asked, "warning" if matters else "info")
 

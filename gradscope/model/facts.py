@@ -143,6 +143,8 @@ class CallFacts:
     """root without a graph -> what is known of it: `leaf` (requires no gradient itself), `flat` (an integer or bool dtype),
     `constant` (a derivative that autograd.grad gave with create_graph=True)"""
     views: list[View] = field(default_factory=list)
+    trained: list[int] = field(default_factory=list)
+    """leaves that this graph does not lead to and an earlier call did, as far as they were looked at"""
     awaited: list[int] = field(default_factory=list)
     """leaves that a DistributedDataParallel waits for in each backward"""
     stale_hooks: list[StaleHook] = field(default_factory=list)

@@ -118,6 +118,15 @@ def test_what_left_a_gradient(watched: Watched) -> None:
     assert (fifth.filled_by, fifth.stepped, fifth.zeroed.line) == ((4,), None, zero)
 
 
+def test_leaves_that_other_calls_have_led_to(watched: Watched) -> None:
+    heads = nn.ModuleList(nn.Linear(2, 1, bias=False) for _ in range(3))
+    for turn in (0, 1, 0):
+        heads.zero_grad()
+        heads[turn](torch.ones(3, 2)).sum().backward()
+    trained = [[watched.leaf(call, place) for place in watched.facts(call).trained] for call in (1, 2, 3)]
+    assert trained == [[], ["heads.0.weight"], ["heads.1.weight"]]
+
+
 def test_the_step_of_another_optimizer(watched: Watched) -> None:
     generator, critic = nn.Linear(2, 2), nn.Linear(2, 1)
     other = torch.optim.Adam(critic.parameters())

@@ -39,6 +39,13 @@ def test_a_module_that_takes_no_part():
     )
 
 
+def test_a_head_that_waits_for_its_turn_is_an_info():
+    (found,) = told(net("aux.weight"), trained=[1])
+    assert (found.severity, found.leaf) == ("info", "aux.weight")
+    cut = Cut("detach", Origin(FILE, 12, "forward", code="h = aux(x).detach()"), (1,))
+    assert [one.severity for one in told(net("aux.weight"), trained=[1], cuts=[cut])] == ["warning"]
+
+
 def test_a_module_that_ran_without_it():
     (found,) = told(net("net.body.extra"))
     assert found.message.endswith("net.body ran and did not use it, or its graph was cut")
