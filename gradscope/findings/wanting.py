@@ -30,7 +30,8 @@ def wanting(graph: BackwardGraph, tape: Tape, inputs: bool = False) -> Iterator[
     """The leaves that want a gradient and are not in the graph. With `inputs` only the tensors named in the call want one.
 
     It is a warning where the call asks for the leaf, where the optimizer that steps it also steps others that are reached, and
-    where the root is no more than a leaf itself, so that nothing is trained at all.
+    where the root is no more than a leaf itself, so that nothing is trained at all. A leaf that an earlier call led to, and that
+    nothing cuts off, waits for its turn: of several heads that are trained in turn each call leads to one.
     """
     if tape.failure is not None:
         return
