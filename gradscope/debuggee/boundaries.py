@@ -20,6 +20,7 @@ from typing import Any
 from gradscope.debuggee.custom_forward import surrounding
 from gradscope.debuggee.cut_functions import CASTS, Unmeant, casting, choosing, cutting, draws, empty_handed, flat, of_numbers
 from gradscope.debuggee.leaves_behind import Leaves, alive, leaves_behind
+from gradscope.debuggee.storages import address_of, forget_half
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
 _MOST = 20_000
@@ -110,7 +111,7 @@ class Boundaries:
     def of(self, tensor: Any) -> Boundary | None:
         """The first cut that this tensor, or the one whose storage it shares, came from; None for one with a graph."""
         with self._torch._C.DisableTorchFunctionSubclass():
-            known = None if tensor.grad_fn is not None else self._cuts.get(_address(tensor) or 0)
+            known = None if tensor.grad_fn is not None else self._cuts.get(address_of(tensor) or 0)
         if known is None:
             return None
         cuts = known[1][::-1]
@@ -305,7 +306,7 @@ class Boundaries:
             self._remember(one, _Cut(spots, number, None if results is None else weakref.ref(one), leaf, certain))
 
     def _remember(self, tensor: Any, cut: _Cut) -> None:
-        address = _address(tensor)
+        address = address_of(tensor)
         if address is None:
             return
         known = self._cuts.pop(address, None)
@@ -315,7 +316,7 @@ class Boundaries:
         known[1].append(cut)
         del known[1][:-_MOST_EACH]
         if len(self._cuts) > _MOST:
-            self._forget_half()
+            forget_half(self._torch, self._cuts, _MOST)
 
     def _cast(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
@@ -345,22 +346,13 @@ class Boundaries:
 
     def _cut_of(self, tensor: Any) -> _Cut | None:
         """What is known of a tensor without a graph."""
-        known = None if tensor.requires_grad else self._cuts.get(_address(tensor) or 0)
+        known = None if tensor.requires_grad else self._cuts.get(address_of(tensor) or 0)
         if known is None:
             return None
         return next((cut for cut in known[1][::-1] if cut.result is not None and cut.result() is tensor), known[1][-1])
 
     def _was_cut(self, tensor: Any) -> bool:
-        return bool(self._cuts) and _address(tensor) in self._cuts
-
-    def _forget_half(self) -> None:
-        """Those of dead storages first, then the oldest."""
-        storage = self._torch.UntypedStorage
-        dead = [address for address, (weak, _) in self._cuts.items() if storage._expired(weak)]
-        rest = max(0, len(self._cuts) - len(dead) - _MOST // 2)
-        gone = set(dead)
-        for address in [*dead, *islice((one for one in self._cuts if one not in gone), rest)]:
-            storage._free_weak_ref(self._cuts.pop(address)[0])
+        return bool(self._cuts) and address_of(tensor) in self._cuts
 
 
 def _joined(several: Iterable[Leaves]) -> Leaves:
@@ -370,13 +362,6 @@ def _joined(several: Iterable[Leaves]) -> Leaves:
         for leaf in leaves:
             found.setdefault(id(leaf), leaf)
     return tuple(islice(found.values(), _MOST_LEAVES))
-
-
-def _address(tensor: Any) -> int | None:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except Exception:  # sparse, or a subclass without one
-        return None
 
 
 def _number_of(tensor: Any) -> int:

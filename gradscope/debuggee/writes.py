@@ -15,6 +15,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
+from gradscope.debuggee.storages import address_of, forget_half
 from gradscope.debuggee.torch_functions import function_name
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
@@ -74,7 +75,7 @@ class Writes:
             anywhere: other parts of the storage count too, as they do for torch's check of versions.
         """
         with self._torch._C.DisableTorchFunctionSubclass():
-            known = self._known.get(_address(tensor) or 0)
+            known = self._known.get(address_of(tensor) or 0)
             if known is None:
                 return None
             start, end = _range(tensor)
@@ -164,7 +165,7 @@ class Writes:
     def _note(self, tensor: Any, place: int, function: Any, number: int, start: int = 0, end: int = 0) -> None:
         if not isinstance(tensor, self._torch.Tensor):
             return
-        address = _address(tensor)
+        address = address_of(tensor)
         if address is None:
             return
         known = self._known.pop(address, None)
@@ -175,19 +176,10 @@ class Writes:
             start, end = _range(tensor)
         known[1].append(_Write(place, function, number, start, end, _version(tensor)))
         if len(self._known) > _MOST:
-            self._forget_half()
+            forget_half(self._torch, self._known, _MOST)
 
     def _name(self, function: Any) -> str:
         return function if isinstance(function, str) else function_name(self._torch, function)
-
-    def _forget_half(self) -> None:
-        """Those of dead storages first, then the oldest."""
-        storage = self._torch.UntypedStorage
-        dead = [address for address, (weak, _) in self._known.items() if storage._expired(weak)]
-        gone = set(dead)
-        rest = max(0, len(self._known) - len(dead) - _MOST // 2)
-        for address in [*dead, *islice((one for one in list(self._known) if one not in gone), rest)]:
-            storage._free_weak_ref(self._known.pop(address)[0])
 
 
 def _writing(torch: Any) -> list[Any]:
@@ -218,13 +210,6 @@ def _is_plain(index: Any) -> bool:
     """Whether an index makes a view, and asks no code of the person's for it."""
     parts = index if type(index) is tuple else (index,)
     return all(type(part) in (int, slice, type(None), type(...)) for part in parts)
-
-
-def _address(tensor: Any) -> int | None:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except Exception:  # sparse, or a subclass without one
-        return None
 
 
 def _version(tensor: Any) -> int:

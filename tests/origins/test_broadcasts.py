@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from origin_ways import install, nodes
+from origin_ways import nodes
 
 from gradscope.debuggee.mode_origins import ModeOrigins
 
-
-@pytest.fixture
-def origins() -> Iterator[ModeOrigins]:
-    table = install("mode")
-    assert isinstance(table, ModeOrigins)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield table
-    table.remove()
+pytestmark = [pytest.mark.parametrize("origins", ["mode"], indirect=True), pytest.mark.filterwarnings("ignore")]
 
 
 def found(origins: ModeOrigins, tensor: torch.Tensor) -> dict[str, tuple[Any, ...]]:

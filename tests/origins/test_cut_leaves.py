@@ -6,12 +6,10 @@ import gc
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from origin_ways import install
 from torch.utils.checkpoint import checkpoint
 
 from gradscope.debuggee.boundaries import Boundary
@@ -19,13 +17,7 @@ from gradscope.debuggee.given_gradients import given, shapes_of
 from gradscope.debuggee.leaves_behind import leaves_behind
 from gradscope.debuggee.mode_origins import ModeOrigins
 
-
-@pytest.fixture
-def origins() -> Iterator[ModeOrigins]:
-    table = install("mode")
-    assert isinstance(table, ModeOrigins)
-    yield table
-    table.remove()
+pytestmark = [pytest.mark.parametrize("origins", ["mode"], indirect=True), pytest.mark.filterwarnings("ignore")]
 
 
 def code(origins: ModeOrigins, cut: Boundary | None) -> str:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import pytest
 import torch
-from origin_ways import install
 
 from gradscope.debuggee.grad_reads import GradReadAt
 from gradscope.debuggee.mode_origins import ModeOrigins
 
-
-@pytest.fixture
-def origins() -> Iterator[ModeOrigins]:
-    table = install("mode")
-    assert isinstance(table, ModeOrigins)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield table
-    table.remove()
+pytestmark = [pytest.mark.parametrize("origins", ["mode"], indirect=True), pytest.mark.filterwarnings("ignore")]
 
 
 def test_what_is_told_of_a_read(origins: ModeOrigins) -> None:

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from origin_ways import install
 
 from gradscope.debuggee import writes as writes_module
 from gradscope.debuggee.mode_origins import ModeOrigins
 from gradscope.debuggee.writes import LastWrite
 
-
-@pytest.fixture
-def origins() -> Iterator[ModeOrigins]:
-    table = install("mode")
-    assert isinstance(table, ModeOrigins)
-    yield table
-    table.remove()
+pytestmark = pytest.mark.parametrize("origins", ["mode"], indirect=True)
 
 
 def told(origins: ModeOrigins, write: LastWrite | None) -> tuple[str, str]:
