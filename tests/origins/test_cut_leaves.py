@@ -17,7 +17,10 @@ from gradscope.debuggee.given_gradients import given, shapes_of
 from gradscope.debuggee.leaves_behind import leaves_behind
 from gradscope.debuggee.mode_origins import ModeOrigins
 
-pytestmark = [pytest.mark.parametrize("origins", ["mode"], indirect=True), pytest.mark.filterwarnings("ignore")]
+
+@pytest.fixture
+def origins(by_mode: ModeOrigins) -> ModeOrigins:
+    return by_mode
 
 
 def code(origins: ModeOrigins, cut: Boundary | None) -> str:
