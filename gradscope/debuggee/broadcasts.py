@@ -62,7 +62,8 @@ class Broadcasts:
 
     def _called(self) -> Watcher:
         """The hot path, with what it needs at hand: most calls have one rank, or add a bias."""
-        tensor, count, note = self._torch.Tensor, self._number, self._note
+        tensor, compare = self._torch.Tensor, self._compare
+        plain, alone = (tensor, self._torch.nn.Parameter), self._torch._C.DisableTorchFunctionSubclass
 
         def called(
             function: Any,
@@ -77,12 +78,19 @@ class Broadcasts:
                     return
                 args = (*args, *kwargs.values())
             first, second = args[:2]
-            if isinstance(second, tensor) and isinstance(first, tensor) and first.dim() != second.dim():
-                size = result.numel() if isinstance(result, tensor) else 0
-                if size != first.numel() and size != second.numel():
-                    note(first, second, number, count())
+            if type(first) in plain and type(second) in plain:
+                if first.dim() != second.dim():
+                    compare(first, second, result, number)
+            elif isinstance(first, tensor) and isinstance(second, tensor):
+                with alone():  # the person's classes must see no more calls than without us
+                    compare(first, second, result, number)
 
         return called
+
+    def _compare(self, first: Any, second: Any, result: Any, number: int) -> None:
+        size = result.numel() if isinstance(result, self._torch.Tensor) else 0
+        if first.dim() != second.dim() and size not in (first.numel(), second.numel()):
+            self._note(first, second, number, self._number())
 
     def _expanded(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
@@ -93,10 +101,11 @@ class Broadcasts:
         if len(given) != 2 or above is None or above.f_code.co_name not in _LOSSES:
             return
         first, second = given
-        makes = self._torch.is_grad_enabled() and (first.requires_grad or second.requires_grad)
-        if makes and 0 != first.dim() != second.dim() != 0:
-            now = self._number()
-            self._note(first, second, number, now + 1)
+        with self._torch._C.DisableTorchFunctionSubclass():
+            makes = self._torch.is_grad_enabled() and (first.requires_grad or second.requires_grad)
+            if makes and 0 != first.dim() != second.dim() != 0:
+                now = self._number()
+                self._note(first, second, number, now + 1)
 
     def _note(self, first: Any, second: Any, start: int, end: int) -> None:
         shapes = tuple(first.shape), tuple(second.shape)

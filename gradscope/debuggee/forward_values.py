@@ -23,6 +23,7 @@ from gradscope.debuggee.known_forwards import recipe_of
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.parts import PLAIN
 from gradscope.debuggee.saved_tensors import kept_by, read_node
+from gradscope.debuggee.storages import has_values
 from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import HERE
 
@@ -115,7 +116,8 @@ class ForwardValues:
             if type(node) is AccumulateGrad:
                 self._note(number, 0, node.variable)
                 continue
-            kept = {one.name: one.tensor for one in read_node(node) if one.state == HERE and one.tensor is not None}
+            here = ((one.name, one.tensor) for one in read_node(node) if one.state == HERE)
+            kept = {name: tensor for name, tensor in here if tensor is not None and is_readable(tensor)}
             self.kept[number] = kept
             for name, tensor in kept.items():
                 if tensor.grad_fn is not None:
@@ -128,7 +130,7 @@ class ForwardValues:
 
     def _note(self, node: int, input_nr: int, tensor: torch.Tensor) -> None:
         captured = self.captured
-        if node == UNKNOWN or type(tensor) not in PLAIN or tensor.layout != torch.strided:
+        if node == UNKNOWN or not is_readable(tensor):
             return
         slot = captured.slot(node, input_nr)
         if slot >= captured.first_slot[node + 1] or slot in self._values:
@@ -235,5 +237,10 @@ def _floats(captured: Captured) -> Iterable[torch.Tensor]:
     """Plain tensors that the nodes saved."""
     for node in captured.nodes:
         for tensor in kept_by(node):
-            if type(tensor) in PLAIN and tensor.is_floating_point() and tensor.numel() and tensor.layout == torch.strided:
+            if is_readable(tensor) and tensor.is_floating_point() and tensor.numel():
                 yield tensor
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether it is a plain strided tensor that has its values."""
+    return type(tensor) in PLAIN and tensor.layout == torch.strided and not tensor.is_nested and has_values(tensor)

@@ -51,9 +51,11 @@ class GradReads:
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, result: Any, frame: FrameType, number: int
     ) -> None:
         tensor = args[0]
-        if tensor.is_leaf or self.on_read is None or tensor.retains_grad or kind(frame.f_code.co_filename) != PERSON:
+        if self.on_read is None or kind(frame.f_code.co_filename) != PERSON:
             return
         with self._torch._C.DisableTorchFunctionSubclass():
+            if tensor.is_leaf or tensor.retains_grad:
+                return
             node = tensor.grad_fn
             if node is None or self._torch._C._current_graph_task_id() != -1:
                 return

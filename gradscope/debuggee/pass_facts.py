@@ -9,11 +9,10 @@ import torch
 
 from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.forward_births import ForwardBirths
-from gradscope.debuggee.forward_values import ForwardValues, holds_bad, looked
+from gradscope.debuggee.forward_values import ForwardValues, holds_bad, is_readable, looked
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
-from gradscope.debuggee.parts import PLAIN
 from gradscope.debuggee.saved_writes import Seen, WriteWitness, edited_since_saved, silently_written
 from gradscope.debuggee.subject import Subject
 from gradscope.debuggee.timeline import Timeline
@@ -165,7 +164,7 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def _is_bad(root: object) -> bool:
-    return isinstance(root, torch.Tensor) and type(root) in PLAIN and root.layout == torch.strided and looked(root).bad
+    return isinstance(root, torch.Tensor) and is_readable(root) and looked(root).bad
 
 
 def _makers(tape: TapeColumns) -> set[int]:

@@ -20,6 +20,16 @@ def address_of(tensor: Any) -> int | None:
         return None
 
 
+def has_values(tensor: Any) -> bool:
+    """Whether a strided tensor's elements can be read: FSDP frees the memory of parameters and leaves the tensors."""
+    if tensor.device.type == "meta":
+        return False
+    if not tensor.numel():
+        return True
+    last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return bool(tensor.untyped_storage().nbytes() >= (last + 1) * tensor.element_size())
+
+
 def forget_half(torch: Any, known: Known, most: int) -> None:
     """Leave at most half of `most` notes: those of dead storages go first, then the oldest."""
     storage = torch.UntypedStorage

@@ -31,7 +31,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
             [sys.executable, str(RANKS), rank, str(meeting)],
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         for rank in ("0", "1")

@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from passes import Pass, explored, recorded
 from torch import nn
 
 from gradscope.debuggee import tensor_hooks
-from gradscope.debuggee.forward_values import holds_bad, looked
+from gradscope.debuggee.capture import capture
+from gradscope.debuggee.forward_values import ForwardValues, holds_bad, looked
 from gradscope.model.facts import BadValue
-from tests.debuggee.passes import Pass, explored, recorded
 
 pytestmark = pytest.mark.usefixtures("noted")
 
@@ -176,3 +177,16 @@ def test_tensors_are_let_go_of() -> None:
     before = sys.getrefcount(middle)
     explored(root)
     assert sys.getrefcount(middle) == before
+
+
+def test_memory_that_was_freed_under_a_saved_tensor_is_not_read() -> None:
+    """As FSDP does with parameters between forward and backward."""
+    weight = leaf(1.0, float("inf"))
+    root = (leaf(1.0, 2.0) * weight).sum()
+    captured = capture([root])
+    assert holds_bad(captured)
+    weight.untyped_storage().resize_(0)
+    assert not holds_bad(captured)
+    values = ForwardValues(captured)
+    values.look()
+    assert [look.bad for look in values.looks.values()].count(True) == 1  # the root, which is there itself

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from passes import Pass, explored, recorded
 from torch import nn
 
 from gradscope.debuggee.capture import capture
@@ -19,7 +20,6 @@ from gradscope.debuggee.subject import Subject
 from gradscope.debuggee.timeline import Timeline
 from gradscope.findings import diagnose
 from gradscope.model.facts import Mutated, PassFacts
-from tests.debuggee.passes import Pass, explored, recorded
 
 pytestmark = pytest.mark.usefixtures("noted")
 
