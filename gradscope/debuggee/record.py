@@ -23,12 +23,11 @@ import torch
 from gradscope.debuggee import tensor_hooks
 from gradscope.debuggee.capture import Captured, CapturedLeaf
 from gradscope.debuggee.changes import WhatIfs
+from gradscope.debuggee.copies import Copies, unchanged
 from gradscope.debuggee.engine import graph_task
-from gradscope.debuggee.exactness import same_bits
 from gradscope.debuggee.hook_effects import HookWatch, changed_steps
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.other_passes import PassSorter
-from gradscope.debuggee.parts import Opaque, copied
 from gradscope.model.columns import TapeColumns
 from gradscope.model.facts import Mutated
 from gradscope.model.places import UNKNOWN, CodePlace, Origin
@@ -89,7 +88,8 @@ class Recording:
         self._sorter = PassSorter(captured) if captured.foreign or threading.active_count() > 1 else None
         """tells passes apart, where there can be others"""
         self._what_ifs = what_ifs
-        self._watch = HookWatch(captured, self._copy, committed=committed, accumulates=accumulates)
+        self._copies = Copies()
+        self._watch = HookWatch(captured, self._copies.of, committed=committed, accumulates=accumulates)
         """of what the script's hooks do"""
         self._task: int | None = None
         """the engine's number of the recorded pass, where there can be others"""
@@ -99,7 +99,6 @@ class Recording:
         self._handles: list[Any] = []
         """of the tensors that have one"""
         self._before: dict[tuple[int, int], Gradients] = {}
-        self._copies: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         self._adding: set[int] = set()
         """leaves whose gradient AccumulateGrad has been handed and that have hooks after it which have not run yet"""
         self._hooked_after: set[int] = set()
@@ -229,7 +228,7 @@ class Recording:
     def _compare(self, node: int, before: Gradients, after: Gradients) -> None:
         """What a custom backward was given with what is there when it has run."""
         for input_nr, (one, other) in enumerate(zip(before, after, strict=True)):
-            if one is not None and other is not None and not _unchanged(one, other):
+            if one is not None and other is not None and not unchanged(one, other):
                 self.mutated[node, input_nr] = None
 
     def _note(self, node: int, sent: Gradients, handed: Gradients) -> None:
@@ -301,17 +300,7 @@ class Recording:
             self.missed.append(f"{self.captured.ops[node]} was not recorded: {type(error).__name__}: {error}")
 
     def _copied(self, gradients: Gradients) -> tuple[torch.Tensor | None, ...]:
-        return tuple(None if gradient is None else self._copy(gradient) for gradient in gradients)
-
-    def _copy(self, gradient: torch.Tensor) -> torch.Tensor:
-        """A copy of the gradient as it is now; the same one as long as it has not changed."""
-        copies = self._copies.setdefault(id(gradient), [])
-        for original, copy in copies[-1:]:
-            if original is gradient and _unchanged(copy, gradient):
-                return copy
-        copy = copied(gradient)
-        copies.append((gradient, copy))  # the original is kept so that its id stays its own
-        return copy
+        return tuple(None if gradient is None else self._copies.of(gradient) for gradient in gradients)
 
     def tell_hooks(self, builder: TapeBuilder) -> None:
         """Give `builder`, which has taken in the log, what each hook of the script did in the pass."""
@@ -332,15 +321,8 @@ class Recording:
 
     def release(self) -> None:
         """Let go of the originals."""
-        self._copies.clear()
+        self._copies.release()
 
 
 def _origin(place: CodePlace | None) -> Origin | None:
     return None if place is None else Origin(place.file, place.line, place.function)
-
-
-def _unchanged(copy: torch.Tensor, gradient: torch.Tensor) -> bool:
-    try:
-        return same_bits(copy, gradient)
-    except Opaque:
-        return False

@@ -91,12 +91,14 @@ def test_after_a_stop_with_more_passes(script: Path, edited: bool) -> None:
 
 
 def test_memory_stays_flat_over_many_models(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A call's model and gradients weigh 8 MB; kept, twenty of them weigh 160."""
+    """A call's model and gradients weigh 8 MB; kept, twenty of them weigh 160. Nothing waits for the garbage collector."""
     script = tmp_path / "script.py"
     text = """
+        import ctypes, gc
         import torch
 
         def resident():
+            ctypes.CDLL(None).malloc_trim(0)  # what is free, and only kept for later
             with open("/proc/self/statm") as file:
                 return int(file.read().split()[1]) * 4096 >> 20
 
@@ -106,6 +108,8 @@ def test_memory_stays_flat_over_many_models(tmp_path: Path, capfd: pytest.Captur
 
         for _ in range(5):
             train()
+        gc.collect()
+        gc.disable()
         before = resident()
         for _ in range(20):
             train()
@@ -114,4 +118,4 @@ def test_memory_stays_flat_over_many_models(tmp_path: Path, capfd: pytest.Captur
     script.write_text(textwrap.dedent(text), encoding="utf-8")
     options = Options(str(script), headless=True, exports=("a.json",), calls=ALL_CALLS)
     assert headless.run(options, lambda report, path: None) == 0
-    assert int(capfd.readouterr().out) < 80
+    assert int(capfd.readouterr().out) < 40
