@@ -9,6 +9,7 @@ import msgspec
 
 from gradscope.errors import GradscopeError
 from gradscope.findings import diagnose
+from gradscope.findings.checked import checked
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.derivatives import Entry
@@ -156,6 +157,9 @@ class Run:
             case m.Checked():
                 self._busy = None
                 visit.checks = {**visit.checks, report.result.node: report.result}
+                if visit.stop.graph is not None:
+                    found = checked(visit.stop.graph, report.result)
+                    visit.stop.findings = merged([*visit.stop.findings, *found], call=visit.stop.call.number)
             case m.Debugged():
                 self._busy = None
                 self.notice = f"pdb is over: the backward raised {report.error}" if report.error else "pdb is over"

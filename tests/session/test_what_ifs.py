@@ -12,9 +12,9 @@ from playing import Play
 
 from gradscope.errors import GradscopeError
 from gradscope.export import json_report
-from gradscope.model.checks import RIGHT, CheckResult, CheckRow
+from gradscope.model.checks import RIGHT, WRONG, CheckResult, CheckRow
 from gradscope.model.columns import Change
-from gradscope.model.places import UNKNOWN
+from gradscope.model.places import UNKNOWN, CodePlace
 from gradscope.protocol import messages as m
 
 NODE = 1
@@ -206,6 +206,16 @@ def test_the_answer_of_a_check_stands_in_the_view(play: Play) -> None:
     before = play.session.view().checks
     play.tell(m.Checked(1, result))
     assert (play.session.view().checks, play.session.view().busy, before) == ({NODE: result}, None, {})
+
+
+def test_what_a_check_finds_wrong_in_a_custom_backward_is_a_finding(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = play.session.view().graph
+    assert graph is not None
+    monkeypatch.setitem(graph.columns.backward_code, NODE, CodePlace("/home/ada/ops.py", 8, "Square.backward"))
+    play.session.check(NODE)
+    play.tell(m.Checked(1, CheckResult(NODE, "how", [CheckRow("linear in the incoming gradient", WRONG, 0.5, 1e-6)])))
+    found = [finding for finding in play.session.view().findings if finding.kind == "custom-function"]
+    assert [(one.severity, one.node, one.call) for one in found] == [("error", NODE, 1)]
 
 
 def test_pdb_waits_for_what_is_typed(play: Play) -> None:
