@@ -12,6 +12,7 @@ from typing import Any
 from gradscope.debuggee import code_places, optimizers, person_code
 from gradscope.debuggee.code_position import function_of, position
 from gradscope.debuggee.holdings import is_module
+from gradscope.debuggee.live_roots import shape_of
 from gradscope.debuggee.names import Names
 from gradscope.debuggee.origins import Origins
 from gradscope.debuggee.written_tensors import Line, Written
@@ -221,7 +222,7 @@ class _Told:
             return TensorThere(
                 name=written.name or self._names.tensor(tensor),
                 role=written.role,
-                shape=_shape(tensor),
+                shape=shape_of(tensor),
                 dtype=_dtype(tensor),
                 device=str(tensor.device),
                 leaf=tensor.is_leaf,
@@ -257,15 +258,8 @@ def _gradient(tensor: Any) -> str:
     if gradient is None:
         return "none"
     layout = "" if str(gradient.layout) == "torch.strided" else f" {str(gradient.layout).removeprefix('torch.')}"
-    return f"{_dtype(gradient)} {list(_shape(gradient))} on {gradient.device}{layout}"
+    return f"{_dtype(gradient)} {list(shape_of(gradient))} on {gradient.device}{layout}"
 
 
 def _dtype(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    try:
-        return tuple(int(extent) for extent in tensor.shape)
-    except RuntimeError:  # a nested tensor has none
-        return ()

@@ -85,14 +85,15 @@ def _candidate(tensor: Any, name: str, where: str, origin: Origin | None) -> Can
     shown = LiveTensor(
         name=name,
         where=where,
-        shape=_shape(tensor),
+        shape=shape_of(tensor),
         dtype=str(tensor.dtype).removeprefix("torch."),
         op=node.name().rpartition("::")[2],
     )
     return Candidate(tensor, shown, node._sequence_nr())
 
 
-def _shape(tensor: Any) -> tuple[int, ...]:
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """Its shape; () where it has none."""
     try:
         return tuple(int(extent) for extent in tensor.shape)
     except RuntimeError:  # a nested tensor has no shape

@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from gradscope.debuggee.interned import Interned
+from gradscope.debuggee.storages import version_of
 from gradscope.model.places import UNKNOWN
 from gradscope.model.saved import SavedColumns
 
@@ -49,7 +50,7 @@ class ColumnsOfSaved:
         """
         now, parts = -1, ([("", UNKNOWN)] if tensor is None else self._parts(tensor))
         if tensor is not None and readable:
-            now = _version(tensor)
+            now = version_of(tensor)
         for place, (part, storage) in enumerate(parts):
             self._node.append(node)
             self._name.append(self._names.number(name + part))
@@ -146,10 +147,3 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | None:
     except Exception:
         return None
     return shape if all(type(extent) is int for extent in shape) else None
-
-
-def _version(tensor: torch.Tensor) -> int:
-    try:
-        return tensor._version
-    except Exception:  # of an inference tensor
-        return -1

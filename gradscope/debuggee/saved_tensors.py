@@ -20,6 +20,7 @@ from gradscope.debuggee.capture import Captured
 from gradscope.debuggee.foreign import describe
 from gradscope.debuggee.modes import modes_off
 from gradscope.debuggee.saved_columns import ColumnsOfSaved, OwnerOf
+from gradscope.debuggee.storages import version_of
 from gradscope.model.saved import EDITED, FREED, HERE, PACKED, RECOMPUTED, SavedColumns
 
 UNTOLD = "torch does not show what this kind of node keeps"
@@ -298,14 +299,6 @@ def tensors_in(path: str, value: Any, depth: int = _DEPTH) -> Iterator[tuple[str
         for key, item in list(value.items())[:_MOST_ITEMS]:
             if type(key) in (str, int):
                 yield from tensors_in(f"{path}[{key!r}]", item, depth - 1)
-
-
-def version_of(tensor: torch.Tensor | None) -> int:
-    """`_version`; -1 where torch counts none (inference tensors)."""
-    try:
-        return -1 if tensor is None else tensor._version
-    except Exception:
-        return -1
 
 
 def _first_line(error: Exception) -> str:

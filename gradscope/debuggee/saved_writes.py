@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from gradscope.debuggee.capture import Captured
-from gradscope.debuggee.saved_tensors import Kept, kept_by, read_node, version_of
+from gradscope.debuggee.saved_tensors import Kept, kept_by, read_node
+from gradscope.debuggee.storages import version_of
 from gradscope.model.facts import Write
 from gradscope.model.places import UNKNOWN, Origin
 from gradscope.model.saved import EDITED, HERE

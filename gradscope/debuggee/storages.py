@@ -20,6 +20,14 @@ def address_of(tensor: Any) -> int | None:
         return None
 
 
+def version_of(tensor: Any) -> int:
+    """`_version`; -1 where torch counts none (inference tensors)."""
+    try:
+        return int(tensor._version)
+    except Exception:
+        return -1
+
+
 def has_values(tensor: Any) -> bool:
     """Whether a strided tensor's elements can be read: FSDP frees the memory of parameters and leaves the tensors."""
     if tensor.device.type == "meta":

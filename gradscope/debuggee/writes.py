@@ -15,7 +15,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from gradscope.debuggee.storages import address_of, forget_half
+from gradscope.debuggee.storages import address_of, forget_half, version_of
 from gradscope.debuggee.torch_functions import function_name
 from gradscope.debuggee.watching import PlaceOf, Watcher
 
@@ -174,7 +174,7 @@ class Writes:
         self._known[address] = known
         if not end:
             start, end = _range(tensor)
-        known[1].append(_Write(place, function, number, start, end, _version(tensor)))
+        known[1].append(_Write(place, function, number, start, end, version_of(tensor)))
         if len(self._known) > _MOST:
             forget_half(self._torch, self._known, _MOST)
 
@@ -210,13 +210,6 @@ def _is_plain(index: Any) -> bool:
     """Whether an index makes a view, and asks no code of the person's for it."""
     parts = index if type(index) is tuple else (index,)
     return all(type(part) in (int, slice, type(None), type(...)) for part in parts)
-
-
-def _version(tensor: Any) -> int:
-    try:
-        return int(tensor._version)
-    except Exception:  # made in inference mode
-        return -1
 
 
 def _range(tensor: Any) -> tuple[int, int]:

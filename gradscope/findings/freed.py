@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node, at_origin, name, written
+from gradscope.findings.place import at_node, at_origin, name, tying_line, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import EarlierCall, Freed
 from gradscope.model.places import UNKNOWN, Origin
@@ -66,8 +66,7 @@ def _tie(graph: BackwardGraph, node: int) -> str:
 
 
 def _bridge(graph: BackwardGraph, node: int) -> Origin | None:
-    bridge = graph.columns.facts.bridge
-    origin = graph.origin(bridge) if bridge != UNKNOWN else None
+    origin = tying_line(graph)
     own = graph.origin(node) if node != UNKNOWN else None
     return None if origin is None or (own is not None and (own.file, own.line) == (origin.file, origin.line)) else origin
 

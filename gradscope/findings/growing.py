@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding, Related
-from gradscope.findings.place import at_node, at_origin, written
+from gradscope.findings.place import at_node, at_origin, tying_line, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import EarlierCall
 from gradscope.model.places import UNKNOWN
@@ -21,7 +21,7 @@ def growing(graph: BackwardGraph, tape: Tape, calls: Sequence[Related] = ()) -> 
     if tape.failure is not None or len(same) < 2 or not _grows(same, len(graph), facts.old_nodes):
         return
     sizes = ", ".join(str(count) for count in (*(call.nodes for call in same[-3:]), len(graph)))
-    bridge = graph.origin(facts.bridge) if facts.bridge != UNKNOWN else None
+    bridge = tying_line(graph)
     tie = f": {written(bridge)} carries the old part into the new one" if bridge is not None else ""
     message = (
         f"the graph of this line's calls grows from call to call ({sizes} nodes), and {facts.old_nodes} of its {len(graph)} "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gradscope.findings.finding import Finding
-from gradscope.findings.place import at_node, at_origin, listed, name, written
+from gradscope.findings.place import at_node, at_origin, listed, name, tying_line, written
 from gradscope.model.backward_graph import BackwardGraph
 from gradscope.model.facts import Write
 from gradscope.model.places import UNKNOWN, Origin
@@ -48,7 +48,7 @@ def _error(graph: BackwardGraph, tape: Tape) -> Finding:
     leaf = ", ".join(dict.fromkeys(graph.leaves[write.leaf].name for write in same if write.leaf != UNKNOWN))
     if _by_optimizer(same[0]):
         message, hint = _after_step(graph, same)
-        related += at_origin(_bridge(graph), "carries the earlier graph into this one")
+        related += at_origin(tying_line(graph), "carries the earlier graph into this one")
     else:
         message, hint = _after_write(graph, same)
     return at_node(graph, node, KIND, "error", message, hint, leaf=leaf, related=related)
@@ -72,7 +72,7 @@ def _after_step(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
     where = written(write.origin) if write.origin is not None else f"{write.function}()"
     were, them = ("it was", "it") if len(same) == 1 else ("they were", "them")
     need = f"{name(graph, write.node)} needs {_names(graph, same)} as {were} before {where} changed {them}"
-    if (bridge := _bridge(graph)) is None and not graph.columns.facts.old_nodes:
+    if (bridge := tying_line(graph)) is None and not graph.columns.facts.old_nodes:
         return (
             f"{need}: the forward ran before that step, this call comes after it",
             "call backward() before step(), or run the forward again with the new weights",
@@ -83,11 +83,6 @@ def _after_step(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:
         f"detach() what is carried over{carried} before the next forward, and leave retain_graph out: it keeps the old graph "
         "alive, not the old weights",
     )
-
-
-def _bridge(graph: BackwardGraph) -> Origin | None:
-    bridge = graph.columns.facts.bridge
-    return None if bridge == UNKNOWN else graph.origin(bridge)
 
 
 def _after_write(graph: BackwardGraph, same: Sequence[Write]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gradscope.findings.finding import Finding, Related
 from gradscope.model.backward_graph import BackwardGraph
-from gradscope.model.places import Origin
+from gradscope.model.places import UNKNOWN, Origin
 
 
 def at_node(
@@ -68,6 +68,12 @@ def written(origin: Origin, here: str = "") -> str:
     """`line 17 (h = net(x))`; `net.py:17 (…)` where that is not the file one speaks of."""
     place = f"line {origin.line}" if not here or origin.file == here else f"{os.path.basename(origin.file)}:{origin.line}"
     return f"{place} ({origin.code})" if origin.code else place
+
+
+def tying_line(graph: BackwardGraph) -> Origin | None:
+    """The line that ties this graph to an older one, where there is one."""
+    node = graph.columns.facts.bridge
+    return None if node == UNKNOWN else graph.origin(node)
 
 
 def at_origin(origin: Origin | None, what: str) -> tuple[Related, ...]:
